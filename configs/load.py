@@ -1,0 +1,122 @@
+"""YAML file plus ``dotted.key=value`` overrides -> one frozen, strictly checked config."""
+
+import difflib
+import json
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from configs.errors import UserError
+
+
+class Frozen(BaseModel):
+    """Base of every config: unknown keys are errors, values keep the type that was written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+ConfigT = TypeVar("ConfigT", bound=Frozen)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys; a config must not lose a line that way."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise yaml.YAMLError(f"line {line}: key {key!r} is given twice; keep one")
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: Path, schema: type[ConfigT], overrides: Sequence[str] = ()) -> ConfigT:
+    """Read ``path``, apply overrides such as ``grpo.beta=0.1`` and validate against ``schema``.
+
+    Raises ``UserError`` naming the file, the key, the value and what is allowed.
+    """
+    data = _read_yaml(path)
+    for override in overrides:
+        _apply_override(data, override)
+    try:
+        return schema.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        raise UserError(f"{path}: {_describe(error.errors()[0], schema)}") from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such config; see configs/ for the ones that ship") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder; name one YAML file in it") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
+    try:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)  # a SafeLoader
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: holds {type(data).__name__}, expected `key: value` lines")
+    return data
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
+    """Set ``a.b=value`` in ``data``; the value is read as YAML would read it."""
+    dotted, equals, text = override.partition("=")
+    if not equals or not dotted:
+        raise UserError(f"override {override!r}: write it as key=value, e.g. grpo.beta=0.1")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UserError(f"override {override!r}: {text!r} is not a YAML value") from None
+    *parents, leaf = dotted.split(".")
+    for parent in parents:
+        child = data.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise UserError(f"override {override!r}: {parent} is a value, it has no key {leaf!r}")
+        data = child
+    data[leaf] = value
+
+
+def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    value = error["input"]
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key} (value {value!r}){_suggestion(error['loc'], schema)}"
+    if error["type"] == "missing":
+        return f"key {key} is missing; add it"
+    if isinstance(value, str) and error["type"] == "float_type" and _is_float(value):
+        remedy = f"{float(value):e}".replace("e-0", "e-").replace("e+0", "e+")
+        return f"{key}: {value!r} is text to YAML, not a number; write {remedy}"
+    shown = value if isinstance(value, (str, int, float, bool)) else type(value).__name__
+    return f"{key}: {shown!r} is refused: {error['msg']}"
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _suggestion(loc: tuple[int | str, ...], schema: type[BaseModel]) -> str:
+    """The keys allowed where the unknown one stands, closest first."""
+    model: type[BaseModel] = schema
+    for part in loc[:-1]:
+        field = model.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return ""
+        model = annotation
+    allowed = sorted(model.model_fields)
+    close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; allowed here: {', '.join(allowed)}"
