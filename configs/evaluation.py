@@ -1,0 +1,57 @@
+"""What one evaluation is: which requests, how often, sampled how, sent how, scored with which reward."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from configs.load import Frozen
+from configs.rewards import RewardConfig
+
+
+class Sampling(Frozen):
+    """Every field is sent with every request: a server's own defaults must never decide."""
+
+    temperature: float = Field(default=0.7, ge=0)
+    top_p: float = Field(default=0.8, gt=0, le=1)
+    top_k: int = Field(default=20, ge=-1)
+    """-1 or 0: no limit."""
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    presence_penalty: float = Field(default=0.0, ge=-2, le=2)
+    frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
+    max_tokens: int = Field(default=1024, ge=1)
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+    """Each (request, run) derives its own seed from this one; every system gets the same seeds."""
+    enable_thinking: bool = False
+
+
+class Transport(Frozen):
+    """How requests travel. None of this changes an answer, so none of it is part of the plan."""
+
+    concurrency: int = Field(default=64, ge=1)
+    batch_size: int = Field(default=16, ge=1)
+    """Requests generated together by the in-process engine."""
+    timeout_s: float = Field(default=600.0, gt=0)
+    """For one attempt, counted from sending."""
+    max_tries: int = Field(default=4, ge=1)
+    backoff_s: float = Field(default=0.5, gt=0)
+    """First wait between tries; doubles each time, plus jitter; Retry-After may lengthen it."""
+    max_connection_errors: int = Field(default=8, ge=1)
+    """This many in a row, over all requests, and the server counts as unreachable."""
+    check_every_s: float = Field(default=60.0, gt=0)
+    """How often the server is asked whether it still serves the same model."""
+
+
+class EvalConfig(Frozen):
+    """`python -m eval plan` freezes this, with the requests, into a plan folder."""
+
+    examples: Path
+    """JSON lines of `tasks.example.Example`."""
+    runs: int = Field(default=5, ge=1)
+    prefilled_think: Literal["auto", "yes", "no"] = "auto"
+    """Does the chat template end the prompt with <think>? auto: ask the engine."""
+    sampling: Sampling = Sampling()
+    transport: Transport = Transport()
+    reward: RewardConfig = RewardConfig()

@@ -1,0 +1,75 @@
+"""What the runner asks of an engine, and the replies it gets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from configs.evaluation import Sampling
+from eval.records import ResponseState
+from tasks.example import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One generation: the messages, how to sample, and the seed of this (request, run)."""
+
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. ``text`` keeps thinking where it stood; ``error`` explains other states."""
+
+    state: ResponseState
+    text: str = ""
+    finish_reason: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    attempts: int = 1
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What an engine says it is, before any request."""
+
+    engine: str
+    model: str
+    fingerprint: str
+    prefilled_think: bool | None
+    """Does the chat template end the prompt with <think>? None: the engine cannot tell."""
+    prompts_hash: str
+
+
+class Engine(Protocol):
+    """Generates for a batch of calls. ``workers`` batches are asked for at the same time."""
+
+    batch_size: int
+    workers: int
+
+    async def describe(self, probes: Sequence[Call]) -> Served:
+        """What is served; ``probes`` are rendered, not generated. Raises ``UserError``."""
+        ...
+
+    async def model_card(self) -> Mapping[str, str]:
+        """Facts that stay equal while the same model is served."""
+        ...
+
+    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+        """One reply per call, in order. Raises ``ServerUnreachable``, ``ServerChanged``."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and memory."""
+        ...
+
+
+class ServerUnreachable(Exception):
+    """Too many connection errors in a row; what has been written stays."""
+
+
+class ServerChanged(Exception):
+    """The server no longer serves the model that this run began with."""

@@ -1,0 +1,202 @@
+"""The engine that generates with transformers in this process, in batches; no server.
+
+Each row draws from a random generator of its own, seeded by its (request, run): an answer's random
+numbers do not depend on which other rows shared its batch. Sampling is exact: the arg max of
+filtered log probabilities plus Gumbel noise is a draw from the filtered distribution.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configs.errors import UserError
+from configs.evaluation import Sampling
+from eval.checkpoint import fingerprint
+from eval.engines import Call, Reply, Served
+from eval.records import canonical, sha256
+
+if TYPE_CHECKING:
+    import torch
+
+
+class InProcess:
+    """``folder`` is a checkpoint folder with a tokenizer and a chat template."""
+
+    workers = 1
+
+    def __init__(self, folder: Path, batch_size: int) -> None:
+        self._fingerprint = fingerprint(folder)
+        self.batch_size = batch_size
+        self._folder = folder
+        self._tokenizer, self._model = _load(folder)
+
+    async def model_card(self) -> Mapping[str, str]:
+        """The folder cannot change under a loaded model."""
+        return {"id": str(self._folder)}
+
+    async def describe(self, probes: Sequence[Call]) -> Served:
+        """Render the probes with the checkpoint's own chat template."""
+        _refuse_unsupported(probes[0].sampling)
+        prompts = [self._render(probe) for probe in probes]
+        ids = [self._tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
+        return Served(
+            engine="in_process",
+            model=self._folder.name,
+            fingerprint=self._fingerprint,
+            prefilled_think=prompts[0].rstrip().endswith("<think>"),
+            prompts_hash=sha256(canonical(ids))[:16],
+        )
+
+    def _render(self, call: Call) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(
+                list(call.messages),
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=call.sampling.enable_thinking,
+            )
+        )
+
+    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+        """Generate for the whole batch in a thread, so that signals are still heard."""
+        return await asyncio.to_thread(self._generate, calls)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the process ends."""
+
+    def _generate(self, calls: Sequence[Call]) -> list[Reply]:
+        started = time.monotonic()
+        prompts = [self._render(call) for call in calls]
+        ids = [self._tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
+        limit = self._model.config.max_position_embeddings - calls[0].sampling.max_tokens
+        fits = [number for number, row in enumerate(ids) if len(row) <= limit]
+        replies = [Reply("context_overflow", error=f"prompt of {len(row)} tokens") for row in ids]
+        if fits:
+            generated = self._sample([ids[number] for number in fits], [calls[n] for n in fits])
+            for number, new in zip(fits, generated, strict=True):
+                replies[number] = self._reply(len(ids[number]), new, time.monotonic() - started)
+        return replies
+
+    def _sample(self, ids: list[list[int]], calls: Sequence[Call]) -> list[list[int]]:
+        """New token ids per row, up to and including its end token."""
+        import torch
+
+        sampling = calls[0].sampling
+        batch = self._tokenizer.pad(
+            {"input_ids": ids}, padding=True, padding_side="left", return_tensors="pt"
+        ).to(self._model.device)
+        with torch.inference_mode():
+            output = self._model.generate(
+                **batch,
+                do_sample=False,
+                max_new_tokens=sampling.max_tokens,
+                pad_token_id=self._tokenizer.pad_token_id,
+                logits_processor=_processors(sampling, [call.seed for call in calls]),
+                generation_config=_plain_generation(self._model.generation_config),
+            )
+        width = batch["input_ids"].shape[1]
+        ends = self._ends()
+        return [_cut(row, ends) for row in output[:, width:].tolist()]
+
+    def _ends(self) -> frozenset[int]:
+        found = self._model.generation_config.eos_token_id
+        several = found if isinstance(found, list) else [found]
+        return frozenset([*several, self._tokenizer.eos_token_id])
+
+    def _reply(self, prompt_tokens: int, new: list[int], seconds: float) -> Reply:
+        ended = bool(new) and new[-1] in self._ends()
+        return Reply(
+            state="ok" if ended else "truncated",
+            text=self._tokenizer.decode(new[:-1] if ended else new, skip_special_tokens=True),
+            finish_reason="stop" if ended else "length",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(new),
+            seconds=round(seconds, 3),
+        )
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if tokenizer.chat_template is None:
+        raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    cuda = torch.cuda.is_available()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16 if cuda else torch.float32
+    )
+    return tokenizer, model.to("cuda" if cuda else "cpu").eval()
+
+
+def _refuse_unsupported(sampling: Sampling) -> None:
+    for name in ("presence_penalty", "frequency_penalty"):
+        if getattr(sampling, name) != 0:
+            raise UserError(f"sampling.{name}: the in-process engine has none; set 0 or use --server")
+    if sampling.stop:
+        raise UserError("sampling.stop: the in-process engine has none; empty it or use --server")
+
+
+def _plain_generation(loaded: Any) -> Any:
+    """The checkpoint's end tokens, and none of its sampling defaults."""
+    from transformers import GenerationConfig
+
+    return GenerationConfig(eos_token_id=loaded.eos_token_id, bos_token_id=loaded.bos_token_id)
+
+
+def _processors(sampling: Sampling, seeds: list[int]) -> Any:
+    """Our sampling, in the order transformers applies it; the noise last. Temperature 0: greedy."""
+    from transformers import (
+        LogitsProcessorList,
+        MinPLogitsWarper,
+        RepetitionPenaltyLogitsProcessor,
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
+    chain = LogitsProcessorList()
+    if sampling.repetition_penalty != 1:
+        chain.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
+    if sampling.temperature == 0:
+        return chain
+    chain.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k > 0:
+        chain.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        chain.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p > 0:
+        chain.append(MinPLogitsWarper(sampling.min_p))
+    chain.append(_GumbelNoise(seeds))  # type: ignore[arg-type]
+    return chain
+
+
+class _GumbelNoise:
+    """Adds to each row Gumbel noise from the row's own generator."""
+
+    def __init__(self, seeds: list[int]) -> None:
+        import torch
+
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: "torch.Tensor", scores: "torch.Tensor") -> "torch.Tensor":
+        """``scores``: (rows, vocabulary)."""
+        import torch
+
+        uniform = torch.stack(
+            [torch.rand(scores.shape[1], generator=generator) for generator in self._generators]
+        )
+        noise = -torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
+        return scores.float() + noise.to(scores.device)
+
+
+def _cut(row: list[int], ends: frozenset[int]) -> list[int]:
+    """``row`` up to and including the first end token; what follows is padding."""
+    for number, token in enumerate(row):
+        if token in ends:
+            return row[: number + 1]
+    return row

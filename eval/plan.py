@@ -1,0 +1,187 @@
+"""Freeze what an evaluation asks: config + examples -> ``requests.jsonl`` and ``plan.json``.
+
+The plan hash covers everything that is sent (messages, sampling, seeds, runs) and nothing that is
+not (timeouts, concurrency, reward weights). Planning the same again changes nothing; another plan
+into the same folder is refused.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from configs.errors import UserError
+from configs.evaluation import EvalConfig, Sampling
+from eval.records import Key, canonical, read_json, sha256, write_json
+from tasks.example import Example, read_examples
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A frozen plan folder. ``ids``: each request's place in plan order, from 0."""
+
+    folder: Path
+    hash: str
+    config: EvalConfig
+    ids: Mapping[str, int]
+    conditions: tuple[str, ...]
+
+    @property
+    def runs(self) -> range:
+        """Run numbers, from 1."""
+        return range(1, self.config.runs + 1)
+
+    def holds(self, key: Key) -> bool:
+        """Whether this (request, run) is planned."""
+        return key[1] in self.runs and key[0] in self.ids
+
+    def requests(self) -> Iterator[Example]:
+        """Stream the frozen requests in plan order."""
+        return read_examples(self.folder / "requests.jsonl")
+
+
+def seed_for(seed: int, request_id: str, run: int) -> int:
+    """The sampling seed of one (request, run): 53 bits, equal for every system."""
+    digest = hashlib.sha256(f"{seed}\0{request_id}\0{run}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 11
+
+
+def request_body(
+    sampling: Sampling, messages: tuple[Mapping[str, str], ...], seed: int
+) -> dict[str, Any]:
+    """Everything one chat completion request sends, but the model's name."""
+    return {
+        "messages": list(messages),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "max_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop),
+        "seed": seed,
+        "n": 1,
+        "stream": False,
+        "chat_template_kwargs": {"enable_thinking": sampling.enable_thinking},
+    }
+
+
+def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
+    """Freeze ``config`` and its examples into ``folder``; the flag says whether it was new.
+
+    Raises ``UserError`` on duplicate ids, on no examples, on a folder that holds another plan.
+    """
+    if not config.examples.is_file():
+        raise UserError(f"{config.examples}: no such examples file; set `examples` to one")
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "requests.jsonl.part"
+    facts = _freeze_requests(config.examples, part)
+    plan = _plan_facts(config, facts)
+    if (folder / "plan.json").exists():
+        part.unlink()
+        _refuse_difference(folder, plan)
+        return read_plan(folder), False
+    os.replace(part, folder / "requests.jsonl")
+    write_json(folder / "plan.json", plan)
+    return read_plan(folder), True
+
+
+def _freeze_requests(examples: Path, part: Path) -> dict[str, Any]:
+    """Copy the examples to ``part``, hash what is sent and what is scored against, count cells."""
+    sent, targets = hashlib.sha256(), hashlib.sha256()
+    counts: Counter[str] = Counter()
+    sources: set[str] = set()
+    seen: set[str] = set()
+    with part.open("w", encoding="utf-8") as out:
+        for example in read_examples(examples):
+            if example.id in seen:
+                raise UserError(f"{examples}: id {example.id!r} is there twice; make ids unique")
+            seen.add(example.id)
+            sources.add(example.source)
+            counts[f"{example.condition}/{example.variant}"] += 1
+            sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
+            targets.update(sha256(canonical([example.id, example.target])).encode())
+            out.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
+    if not seen:
+        raise UserError(f"{examples}: holds no examples; nothing to evaluate")
+    return {
+        "messages_sha256": sent.hexdigest(),
+        "targets_sha256": targets.hexdigest(),
+        "requests": len(seen),
+        "source_tasks": len(sources),
+        "counts": dict(sorted(counts.items())),
+    }
+
+
+def _plan_facts(config: EvalConfig, facts: Mapping[str, Any]) -> dict[str, Any]:
+    sampling = config.sampling.model_dump(mode="json")
+    hashed = {
+        "format": FORMAT,
+        "runs": config.runs,
+        "sampling": sampling,
+        "messages_sha256": facts["messages_sha256"],
+    }
+    return {
+        "plan_hash": sha256(canonical(hashed))[:16],
+        "format": FORMAT,
+        **facts,
+        "config": config.model_dump(mode="json"),
+    }
+
+
+def _refuse_difference(folder: Path, plan: Mapping[str, Any]) -> None:
+    old = read_json(folder / "plan.json", "remove the folder and plan again")
+    fields = differing(old, plan)
+    if fields:
+        raise UserError(
+            f"{folder}: holds another plan; differs in {', '.join(fields)}; "
+            "plan into a new folder, or restore those values"
+        )
+
+
+def differing(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Dotted names of the fields in which two nested records differ, with both values."""
+    names = []
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, dict) and isinstance(after, dict):
+            names += differing(before, after, f"{prefix}{name}.")
+        elif before != after and name != "plan_hash":
+            names.append(f"{prefix}{name} ({_short(before)} there, {_short(after)} now)")
+    return names
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def read_plan(folder: Path) -> Plan:
+    """Open a frozen plan folder. Raises ``UserError`` when it is none, or was changed since."""
+    raw = read_json(folder / "plan.json", "make it with `python -m eval plan`")
+    try:
+        config = EvalConfig.model_validate_json(json.dumps(raw["config"]))
+    except (KeyError, ValidationError):
+        raise UserError(f"{folder}/plan.json: not a plan of this version; plan again") from None
+    sent, targets = hashlib.sha256(), hashlib.sha256()
+    ids: dict[str, int] = {}
+    conditions: dict[str, None] = {}
+    for example in read_examples(folder / "requests.jsonl"):
+        ids[example.id] = len(ids)
+        conditions[example.condition] = None
+        sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
+        targets.update(sha256(canonical([example.id, example.target])).encode())
+    found = (sent.hexdigest(), targets.hexdigest())
+    if found != (raw["messages_sha256"], raw["targets_sha256"]):
+        raise UserError(f"{folder}/requests.jsonl: changed since it was frozen; plan again")
+    return Plan(folder, raw["plan_hash"], config, ids, tuple(conditions))

@@ -1,0 +1,185 @@
+"""The records evaluation passes from file to file, and their JSON lines form.
+
+Files of one plan folder::
+
+    plan.json               what is asked, frozen               (plan)
+    requests.jsonl          one `Example` a line                (plan)
+    responses/SYSTEM.json   who answered: `Identity`            (run)
+    responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
+    scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
+    compare.json            paired comparison                   (compare)
+    report.html, .md, .png                                      (report)
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from configs.errors import UserError
+
+Key = tuple[str, int]  # (request id, run from 1)
+
+ResponseState = Literal[
+    "ok",
+    "truncated",
+    "unknown_finish",
+    "context_overflow",
+    "http_error",
+    "timeout",
+    "server_changed",
+]
+FINAL: frozenset[str] = frozenset({"ok", "truncated", "unknown_finish", "context_overflow"})
+"""States that another try would not mend; every other one is owed again on resume."""
+
+ScoreState = Literal[
+    "complete",
+    "truncated",
+    "unknown_finish",
+    "unterminated_reasoning",
+    "no_answer",
+    "context_overflow",
+    "http_error",
+    "timeout",
+    "server_changed",
+    "missing",
+]
+DELIVERED: frozenset[str] = frozenset(
+    {"complete", "truncated", "unknown_finish", "unterminated_reasoning", "no_answer"}
+)
+"""States in which the model did reply. Only then does the composed reward apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who answers as one system. A run resumes only under an equal identity."""
+
+    system: str
+    plan_hash: str
+    engine: str
+    model: str
+    fingerprint: str
+    """Of the weights, tokenizer and chat template; of the server's model card if no folder."""
+    prefilled_think: bool
+    prompts_hash: str
+    """Of the rendered token ids of the probe prompts; empty where the server cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back for one (request, run)."""
+
+    id: str
+    run: int
+    state: ResponseState
+    text: str = ""
+    finish_reason: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    attempts: int = 1
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One (request, run) of one system, judged. ``source`` is the statistical cluster."""
+
+    id: str
+    run: int
+    source: str
+    story: str
+    variant: str
+    condition: str
+    holder: str
+    turns: int
+    state: ScoreState
+    note: str
+    reward: float | None
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+    measures: Mapping[str, float] = field(default_factory=dict)
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+RecordT = TypeVar("RecordT", Response, Scored)
+
+
+def canonical(value: object) -> str:
+    """JSON text that does not depend on dict order, for hashing."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def sha256(text: str) -> str:
+    """Hex digest of the UTF-8 bytes of ``text``."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def to_line(record: Response | Scored) -> str:
+    """One record as one JSON line, keys in field order."""
+    row = {name: getattr(record, name) for name in record.__slots__}
+    return json.dumps(row, separators=(",", ":")) + "\n"
+
+
+def from_line(line: str, record_type: type[RecordT], place: str) -> RecordT:
+    """The inverse of ``to_line``. Raises ``UserError`` naming ``place``."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    names = {item.name for item in fields(record_type)}
+    if not isinstance(row, dict) or set(row) != names:
+        raise UserError(f"{place}: not a {record_type.__name__} record; remove that line, run again")
+    return record_type(**row)
+
+
+def write_atomically(path: Path, lines: Iterable[str]) -> None:
+    """Write all lines or nothing: a stopped command leaves the old file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as out:
+        out.writelines(lines)
+    os.replace(part, path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Indented JSON, written atomically."""
+    write_atomically(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """A JSON object from ``path``. Raises ``UserError`` with ``remedy`` when there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path}: not there; {remedy}") from None
+    except ValueError:
+        raise UserError(f"{path}: not JSON; {remedy}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds no JSON object; {remedy}")
+    return value
+
+
+def read_identity(path: Path) -> Identity:
+    """The identity file of one system. Raises ``UserError`` when it is not one."""
+    raw = read_json(path, "`python -m eval run` writes it")
+    if set(raw) != {item.name for item in fields(Identity)}:
+        raise UserError(f"{path}: not an identity file; move it and its .jsonl away, run again")
+    return Identity(**raw)
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """The identity as indented JSON."""
+    write_json(path, asdict(identity))
+
+
+def read_scores(path: Path) -> Iterator[Scored]:
+    """Stream the scores of one system."""
+    if not path.exists():
+        raise UserError(f"{path}: not there; `python -m eval score` writes it")
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            yield from_line(line, Scored, f"{path}:{number}")
