@@ -21,13 +21,14 @@ class Example:
     """One request to a model, and all that scoring its answer needs.
 
     ``source`` is the statistical cluster: every story, variant, condition and holder made from
-    one source task shares it. ``target`` is JSON text (its shape belongs to the task), because
+    one source task shares it; ``source_hash`` tells equal sources under different ids. ``target`` is JSON text (its shape belongs to the task), because
     nested columns are padded with None by `datasets`. ``reference_answer`` is a right completion.
     """
 
     id: str
     task: str
     source: str
+    source_hash: str
     story: str
     variant: str
     condition: str
@@ -56,7 +57,9 @@ def read_examples(path: Path) -> Iterator[Example]:
             try:
                 row = json.loads(line)
             except ValueError:
-                raise UserError(f"{path}:{number}: not a JSON object; make the file again") from None
+                raise UserError(
+                    f"{path}:{number}: not a JSON object; make the file again"
+                ) from None
             if not isinstance(row, dict) or set(row) != names:
                 raise UserError(f"{path}:{number}: not an example; expected {sorted(names)}")
             row["messages"] = tuple(row["messages"])

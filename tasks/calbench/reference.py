@@ -34,7 +34,7 @@ class Reference:
 
     ``belief``: the holder's true belief. ``perspective``: the (agent, slot) entries on which the
     holders of this story differ; empty when all agree. ``subjective``: the plan table under the
-    holder's belief; ``objective``: under the world.
+    holder's belief; ``objective``: under the world; ``starting``: under the start calendars.
     """
 
     kind: Literal["belief", "plan"]
@@ -47,6 +47,7 @@ class Reference:
     perspective: tuple[tuple[int, int], ...]
     subjective: PlanTable
     objective: PlanTable
+    starting: PlanTable
 
 
 def dump(reference: Reference) -> str:
@@ -69,6 +70,7 @@ def parse(target: str) -> Reference:
         perspective=tuple((agent, slot) for agent, slot in raw["perspective"]),
         subjective=_table(raw["subjective"]),
         objective=_table(raw["objective"]),
+        starting=_table(raw["starting"]),
     )
 
 

@@ -1,0 +1,49 @@
+"""How the parts of a score become the one number trained on."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from configs.load import Frozen
+
+Part = Literal["entries", "whole_agent", "perspective", "optimality"]
+
+
+class Gate(Frozen):
+    """``part`` counts as 0 unless ``needs`` reaches ``at_least``; open when ``needs`` is None."""
+
+    part: Part
+    needs: Part
+    at_least: float = Field(ge=0, le=1)
+
+
+class RewardConfig(Frozen):
+    """Weights of the parts; 0 keeps a part in the logs and takes its influence away.
+
+    The value is the weighted mean over the parts that apply to the request, so belief and plan
+    requests both range from 0 to 1.
+    """
+
+    entries: float = Field(default=1.0, ge=0)
+    whole_agent: float = Field(default=1.0, ge=0)
+    perspective: float = Field(default=1.0, ge=0)
+    optimality: float = Field(default=1.0, ge=0)
+    gates: tuple[Gate, ...] = (Gate(part="entries", needs="perspective", at_least=1.0),)
+
+    @model_validator(mode="after")
+    def _rewards_something(self) -> "RewardConfig":
+        if not any((self.entries, self.whole_agent, self.perspective, self.optimality)):
+            raise ValueError("every weight is 0; give at least one part a weight")
+        for gate in self.gates:
+            if gate.part == gate.needs:
+                raise ValueError(f"gate on {gate.part!r} needs itself; name another part")
+        return self
+
+    def weight(self, part: str) -> float:
+        """The weight of a part by its name; ``KeyError`` for a name that is none."""
+        return {
+            "entries": self.entries,
+            "whole_agent": self.whole_agent,
+            "perspective": self.perspective,
+            "optimality": self.optimality,
+        }[part]
