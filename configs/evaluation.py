@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from configs.data import DataConfig
 from configs.load import Frozen
 from configs.rewards import RewardConfig
 
@@ -47,7 +48,9 @@ class Transport(Frozen):
 class EvalConfig(Frozen):
     """`python -m eval plan` freezes this, with the requests, into a plan folder."""
 
-    examples: Path
+    data: DataConfig | None = None
+    """Make the requests from this; or read them from ``examples``."""
+    examples: Path | None = None
     """JSON lines of `tasks.example.Example`."""
     runs: int = Field(default=5, ge=1)
     prefilled_think: Literal["auto", "yes", "no"] = "auto"
@@ -55,3 +58,9 @@ class EvalConfig(Frozen):
     sampling: Sampling = Sampling()
     transport: Transport = Transport()
     reward: RewardConfig = RewardConfig()
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "EvalConfig":
+        if (self.data is None) == (self.examples is None):
+            raise ValueError("what to ask is not clear; give data or examples, and not both")
+        return self

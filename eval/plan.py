@@ -9,16 +9,18 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from configs.errors import UserError
-from configs.evaluation import EvalConfig, Sampling
+from configs.evaluation import EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
+from tasks.calbench.examples import examples
+from tasks.calbench.reference import parse
 from tasks.example import Example, read_examples
 
 FORMAT = 1
@@ -26,13 +28,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A frozen plan folder. ``ids``: each request's place in plan order, from 0."""
+    """A frozen plan folder. ``ids``: each request's place in plan order, from 0;
+    ``kinds``: for each condition whether it asks for a belief or a plan."""
 
     folder: Path
     hash: str
     config: EvalConfig
     ids: Mapping[str, int]
-    conditions: tuple[str, ...]
+    kinds: Mapping[str, str]
 
     @property
     def runs(self) -> range:
@@ -42,6 +45,22 @@ class Plan:
     def holds(self, key: Key) -> bool:
         """Whether this (request, run) is planned."""
         return key[1] in self.runs and key[0] in self.ids
+
+    def with_transport(self, overrides: Sequence[str]) -> "Plan":
+        """The same plan, sent otherwise: overrides such as ``concurrency=256``."""
+        transport = {name: str(value) for name, value in self.config.transport}
+        for override in overrides:
+            name, equals, text = override.partition("=")
+            if not equals or name not in transport:
+                allowed = ", ".join(transport)
+                raise UserError(f"override {override!r}: write key=value; keys here: {allowed}")
+            transport[name] = text
+        try:
+            checked = Transport.model_validate_strings(transport)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise UserError(f"{first['loc'][0]}: {first['input']!r} is refused: {first['msg']}") from None
+        return replace(self, config=self.config.model_copy(update={"transport": checked}))
 
     def requests(self) -> Iterator[Example]:
         """Stream the frozen requests in plan order."""
@@ -81,11 +100,10 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
 
     Raises ``UserError`` on duplicate ids, on no examples, on a folder that holds another plan.
     """
-    if not config.examples.is_file():
-        raise UserError(f"{config.examples}: no such examples file; set `examples` to one")
+    asked = _examples(config)
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "requests.jsonl.part"
-    facts = _freeze_requests(config.examples, part)
+    facts = _freeze_requests(asked, part)
     plan = _plan_facts(config, facts)
     if (folder / "plan.json").exists():
         part.unlink()
@@ -96,29 +114,42 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     return read_plan(folder), True
 
 
-def _freeze_requests(examples: Path, part: Path) -> dict[str, Any]:
-    """Copy the examples to ``part``, hash what is sent and what is scored against, count cells."""
+def _examples(config: EvalConfig) -> Iterator[Example]:
+    if config.examples is None:
+        assert config.data is not None, "the schema asks for one of the two"
+        return examples(config.data)
+    if not config.examples.is_file():
+        raise UserError(f"{config.examples}: no such examples file; set `examples` to one")
+    return read_examples(config.examples)
+
+
+def _freeze_requests(asked: Iterator[Example], part: Path) -> dict[str, Any]:
+    """Write the examples to ``part``, hash what is sent and what is scored against, count cells."""
     sent, targets = hashlib.sha256(), hashlib.sha256()
     counts: Counter[str] = Counter()
+    kinds: dict[str, str] = {}
     sources: set[str] = set()
     seen: set[str] = set()
     with part.open("w", encoding="utf-8") as out:
-        for example in read_examples(examples):
+        for example in asked:
             if example.id in seen:
-                raise UserError(f"{examples}: id {example.id!r} is there twice; make ids unique")
+                raise UserError(f"example id {example.id!r} is there twice; make ids unique")
             seen.add(example.id)
             sources.add(example.source)
+            if example.condition not in kinds:
+                kinds[example.condition] = parse(example.target).kind
             counts[f"{example.condition}/{example.variant}"] += 1
             sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
             targets.update(sha256(canonical([example.id, example.target])).encode())
             out.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
     if not seen:
-        raise UserError(f"{examples}: holds no examples; nothing to evaluate")
+        raise UserError("the config yields no examples; nothing to evaluate")
     return {
         "messages_sha256": sent.hexdigest(),
         "targets_sha256": targets.hexdigest(),
         "requests": len(seen),
         "source_tasks": len(sources),
+        "kinds": kinds,
         "counts": dict(sorted(counts.items())),
     }
 
@@ -175,13 +206,11 @@ def read_plan(folder: Path) -> Plan:
         raise UserError(f"{folder}/plan.json: not a plan of this version; plan again") from None
     sent, targets = hashlib.sha256(), hashlib.sha256()
     ids: dict[str, int] = {}
-    conditions: dict[str, None] = {}
     for example in read_examples(folder / "requests.jsonl"):
         ids[example.id] = len(ids)
-        conditions[example.condition] = None
         sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
         targets.update(sha256(canonical([example.id, example.target])).encode())
     found = (sent.hexdigest(), targets.hexdigest())
     if found != (raw["messages_sha256"], raw["targets_sha256"]):
         raise UserError(f"{folder}/requests.jsonl: changed since it was frozen; plan again")
-    return Plan(folder, raw["plan_hash"], config, ids, tuple(conditions))
+    return Plan(folder, raw["plan_hash"], config, ids, raw["kinds"])

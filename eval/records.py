@@ -35,22 +35,13 @@ ResponseState = Literal[
 FINAL: frozenset[str] = frozenset({"ok", "truncated", "unknown_finish", "context_overflow"})
 """States that another try would not mend; every other one is owed again on resume."""
 
-ScoreState = Literal[
-    "complete",
-    "truncated",
-    "unknown_finish",
-    "unterminated_reasoning",
-    "no_answer",
-    "context_overflow",
-    "http_error",
-    "timeout",
-    "server_changed",
-    "missing",
-]
-DELIVERED: frozenset[str] = frozenset(
-    {"complete", "truncated", "unknown_finish", "unterminated_reasoning", "no_answer"}
+COMPLETE = "complete"
+"""The score state of a reply that holds an answer, right or wrong. Every other state is coverage."""
+
+UNDELIVERED: frozenset[str] = frozenset(
+    {"context_overflow", "http_error", "timeout", "server_changed", "missing"}
 )
-"""States in which the model did reply. Only then does the composed reward apply."""
+"""Score states in which the model did not reply: not even the composed reward applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +77,12 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One (request, run) of one system, judged. ``source`` is the statistical cluster."""
+    """One (request, run) of one system, judged. ``source`` is the statistical cluster.
+
+    ``state``: complete; or why there is no answer (the reader's reason, truncated, a transport
+    state, missing). ``reward`` and ``parts``: the score training would give; empty where nothing
+    was delivered. ``measures``: what is reported; empty unless complete.
+    """
 
     id: str
     run: int
@@ -96,7 +92,7 @@ class Scored:
     condition: str
     holder: str
     turns: int
-    state: ScoreState
+    state: str
     note: str
     reward: float | None
     parts: Mapping[str, float | None] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def _probes(plan: Plan) -> list[Call]:
     for example in plan.requests():
         if example.condition not in found:
             found[example.condition] = Call(example.messages, plan.config.sampling, 0)
-            if len(found) == len(plan.conditions):
+            if len(found) == len(plan.kinds):
                 break
     return list(found.values())
 

@@ -1,0 +1,199 @@
+"""The five commands of an evaluation; each reads files, writes files, and may be repeated.
+
+    python -m eval plan    configs/eval/tiny_cpu.yaml --out runs/eval/tiny
+    python -m eval run     runs/eval/tiny --system base --server http://127.0.0.1:8000 --model base
+    python -m eval run     runs/eval/tiny --system trained --checkpoint runs/train/tiny/checkpoint
+    python -m eval score   runs/eval/tiny
+    python -m eval compare runs/eval/tiny --base base --trained trained
+    python -m eval report  runs/eval/tiny --train runs/train/tiny
+
+Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct;
+3 the server went away or changed, run again; 130 interrupted, run again.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from configs.errors import UserError, run_command
+
+if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
+    from eval.engines import Engine
+    from eval.plan import Plan
+    from eval.runner import Outcome
+
+RAW = argparse.RawDescriptionHelpFormatter
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse and run one command; returns its exit code. Raises ``UserError``."""
+    parser = _parser()
+    options, left = parser.parse_known_args(arguments)
+    if left:
+        if any("=" not in word or word.startswith("-") for word in left):
+            parser.error(f"unrecognized arguments: {' '.join(left)}")
+        options.overrides = [*options.overrides, *left]  # key=value after an option
+    command = {
+        "plan": _plan,
+        "run": _run,
+        "score": _score,
+        "compare": _compare,
+        "report": _report,
+    }[options.command]
+    return command(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        prog="python -m eval", description=__doc__, formatter_class=RAW
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    plan = _command(commands, "plan", "freeze requests, sampling and runs into a folder", None)
+    plan.add_argument("config", type=Path, help="a YAML of configs/eval")
+    plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
+    plan.add_argument("--out", type=Path, required=True, help="plan folder to write")
+    run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
+    run.add_argument("overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60")
+    run.add_argument("--system", required=True, help="name of this system in the tables")
+    run.add_argument("--server", help="base address of an OpenAI-compatible server")
+    run.add_argument("--model", help="served model name (with --server)")
+    run.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="checkpoint folder: generate in this process; with --server, only fingerprint it",
+    )
+    _command(commands, "score", "read and score the responses of every system", "plan folder")
+    compare = _command(commands, "compare", "compare two systems on matched pairs", "plan folder")
+    compare.add_argument("--base", default="base")
+    compare.add_argument("--trained", default="trained")
+    report = _command(commands, "report", "write report.html, .md and .png", "plan folder")
+    report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    folder: str | None,
+) -> argparse.ArgumentParser:
+    assert __doc__ is not None
+    example = next(line.strip() for line in __doc__.splitlines() if f"-m eval {name}" in line)
+    parser = commands.add_parser(
+        name, help=summary, description=f"{summary}\n\n  {example}", formatter_class=RAW
+    )
+    if folder:
+        parser.add_argument("folder", type=Path, help=folder)
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from configs.evaluation import EvalConfig
+    from configs.load import load
+    from eval.plan import write_plan
+
+    plan, new = write_plan(load(options.config, EvalConfig, options.overrides), options.out)
+    print(
+        f"{options.out}: plan {plan.hash} {'frozen' if new else 'is already there'}, "
+        f"{len(plan.ids)} requests x {plan.config.runs} runs"
+    )
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from eval.plan import read_plan
+
+    if not NAME.fullmatch(options.system):
+        raise UserError(f"--system {options.system!r}: use letters, digits, '.', '_' and '-'")
+    plan = read_plan(options.folder).with_transport(options.overrides)
+    outcome = asyncio.run(_run_and_close(options, plan))
+    states = ", ".join(f"{name} {count}" for name, count in sorted(outcome.states.items()))
+    print(
+        f"{options.system}: {outcome.planned - outcome.owed} of {outcome.planned} answered"
+        f" (this time: {states or 'nothing to do'})"
+    )
+    if outcome.stopped or outcome.owed:
+        why = outcome.stopped or "some requests failed"
+        print(f"{why}; {outcome.owed} still owed, run the same command again", file=sys.stderr)
+    return outcome.exit_code
+
+
+async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
+    from eval.runner import run_system
+
+    engine = _engine(options, plan)
+    try:
+        return await run_system(plan, options.system, engine)
+    finally:
+        await engine.close()
+
+
+def _engine(options: argparse.Namespace, plan: "Plan") -> "Engine":
+    """The engine asked for: a server, or a checkpoint in this process."""
+    transport = plan.config.transport
+    if options.server:
+        from eval.checkpoint import fingerprint
+        from eval.openai_server import OpenAIServer
+
+        if not options.model:
+            raise UserError("--server needs --model: the name under which it serves the checkpoint")
+        known = fingerprint(options.checkpoint) if options.checkpoint else ""
+        return OpenAIServer(options.server, options.model, transport, known)
+    if options.model or not options.checkpoint:
+        raise UserError("say who answers: --server URL --model NAME, or --checkpoint FOLDER")
+    from eval.in_process import InProcess
+
+    return InProcess(options.checkpoint, transport.batch_size)
+
+
+def _score(options: argparse.Namespace) -> int:
+    from eval.plan import read_plan
+    from eval.scoring import score_policies, score_system, systems
+
+    plan = read_plan(options.folder)
+    for name in systems(plan):
+        tally = score_system(plan, name)
+        states = ", ".join(f"{state} {count}" for state, count in tally.states.items())
+        complete, total = tally.states.get("complete", 0), sum(tally.states.values())
+        print(f"{name}: {complete}/{total} complete ({states}; {tally.duplicates} duplicates)")
+    score_policies(plan)
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from eval.compare import compare
+    from eval.page import signed
+    from eval.plan import read_plan
+
+    found = compare(read_plan(options.folder), options.base, options.trained)
+    for text in found["warnings"]:
+        print(f"warning: {text}", file=sys.stderr)
+    for one in found["contrasts"]:
+        if one["primary"]:
+            print(
+                f"{one['label']} ({one['condition']}): {signed(one['difference'], one['unit'])} "
+                f"[{signed(one['low'], one['unit'])}, {signed(one['high'], one['unit'])}] "
+                f"n {one['items']}, {one['clusters']} tasks, {one['cells']}/{one['planned']} cells: "
+                f"{one['verdict']}"
+            )
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from eval.plan import read_plan
+    from eval.report import gather, write_report
+
+    plan = read_plan(options.folder)
+    for path in write_report(plan.folder, gather(plan, options.train)):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,131 @@
+"""Intervals and tests for matched pairs whose source tasks are the independent units.
+
+d[c, j] is the difference of two systems on item j of source task c, runs averaged first. Sources:
+Miller 2024 (arXiv 2411.00640), appendix A, with the factor C/(C-1) for few clusters; sign flips by
+cluster; Fagerland, Lydersen, Laake 2013 for the McNemar mid-p; Holm 1979; Yao et al. 2024 (arXiv
+2406.12045) for pass^k. Everything here is arithmetic on arrays: no files, no random state.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, stdtr, stdtrit
+
+Array = npt.NDArray[np.float64]
+
+MIN_CLUSTERS = 8  # below: counts and the exact p only, no interval
+EXACT_CLUSTERS = 16  # up to here every sign vector is enumerated
+NUM_FLIPS = 9_999
+FLIP_SEED = 20_240_611
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over items with its cluster standard error. None where it is not defined."""
+
+    mean: float
+    se: float | None
+    low: float | None
+    high: float | None
+    p_t: float | None
+    clusters: int
+    items: int
+    mean_of_cluster_means: float
+
+
+def cluster_interval(
+    values: Array, clusters: npt.NDArray[np.int64], level: float = 0.95
+) -> Interval:
+    """Mean of ``values`` (items,) and its t interval with C-1 degrees of freedom.
+
+    ``clusters`` (items,): the cluster number of each item, from 0, none left out.
+    SE = 1/N sqrt(C/(C-1) sum_c E_c^2), E_c = sum_j (d_cj - mean).
+    """
+    mean = float(values.mean())
+    sizes = np.bincount(clusters)
+    count = len(sizes)
+    sums = np.bincount(clusters, weights=values)
+    between = float((sums / sizes).mean())
+    if count < 2:
+        return Interval(mean, None, None, None, None, count, len(values), between)
+    excess = sums - mean * sizes
+    se = math.sqrt(count / (count - 1) * float((excess**2).sum())) / len(values)
+    half = float(stdtrit(count - 1, 0.5 + level / 2)) * se
+    p = 2 * float(stdtr(count - 1, -abs(mean) / se)) if se > 0 else None
+    return Interval(mean, se, mean - half, mean + half, p, count, len(values), between)
+
+
+@dataclass(frozen=True, slots=True)
+class SignFlip:
+    """Two-sided p of the cluster sign-flip test. ``exact``: all 2^C sign vectors were counted."""
+
+    p: float
+    exact: bool
+    flips: int
+
+
+def sign_flip(cluster_sums: Array) -> SignFlip:
+    """Share of sign vectors whose |sum of +-S_c| reaches the observed |sum of S_c|.
+
+    Beyond ``EXACT_CLUSTERS`` clusters: ``NUM_FLIPS`` draws, p = (1 + reached) / (1 + draws).
+    """
+    count = len(cluster_sums)
+    observed = abs(float(cluster_sums.sum()))
+    tolerance = 1e-9 * max(1.0, float(np.abs(cluster_sums).sum()))
+    if count <= EXACT_CLUSTERS:
+        codes = np.arange(2**count, dtype=np.int64)[:, None] >> np.arange(count)
+        signs = 1.0 - 2.0 * (codes & 1)
+        reached = int((np.abs(signs @ cluster_sums) >= observed - tolerance).sum())
+        return SignFlip(reached / 2**count, True, 2**count)
+    rng = np.random.default_rng(FLIP_SEED)
+    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count))
+    reached = int((np.abs(signs @ cluster_sums) >= observed - tolerance).sum())
+    return SignFlip((1 + reached) / (1 + NUM_FLIPS), False, NUM_FLIPS)
+
+
+def mcnemar_mid_p(n10: int, n01: int) -> float:
+    """2 P(X <= min) - P(X = min), X ~ Bin(n10 + n01, 1/2), at most 1. Describes one run only."""
+    total, least = n10 + n01, min(n10, n01)
+    if total == 0:
+        return 1.0
+    up_to = float(bdtr(least, total, 0.5))
+    below = float(bdtr(least - 1, total, 0.5)) if least > 0 else 0.0
+    return min(1.0, 2 * up_to - (up_to - below))
+
+
+def run_std(run_means: Sequence[float]) -> float | None:
+    """Standard deviation over runs with R-1: sampling noise on frozen inputs. None for one run."""
+    if len(run_means) < 2:
+        return None
+    return float(np.std(np.asarray(run_means), ddof=1))
+
+
+def pass_hat(successes: int, runs: int, k: int) -> float:
+    """pass^k of one item: the chance that k runs drawn without replacement all succeed."""
+    return math.comb(successes, k) / math.comb(runs, k)
+
+
+def pass_at(successes: int, runs: int, k: int) -> float:
+    """pass@k of one item: the chance that one of k runs drawn without replacement succeeds."""
+    return 1.0 - math.comb(runs - successes, k) / math.comb(runs, k)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p values, in the order given."""
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, number in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[number]))
+        adjusted[number] = largest
+    return adjusted
+
+
+def numbered(names: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """Cluster names -> numbers from 0, in order of first appearance."""
+    seen: dict[Any, int] = {}
+    return np.asarray([seen.setdefault(name, len(seen)) for name in names], dtype=np.int64)

@@ -1,0 +1,253 @@
+"""Scores and comparison -> ``report.html``, ``report.md``, ``report.png``.
+
+The page holds everything it shows: no script, no font, no address. What a model or a data file
+wrote is escaped. Nothing of the clock goes in: the same scores give the same bytes.
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from configs.errors import UserError
+from eval.compare import load_rows
+from eval.curves import Curve, read_curves
+from eval.measures import ALL as MEASURES_BY_NAME
+from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
+from eval.metrics import ALL, Group, Rows, Summary, matched, summarize
+from eval.plan import Plan
+from eval.records import Identity, read_identity, read_json, read_scores, write_atomically
+from eval.responses import read_at, read_index
+from eval.scoring import policy_path, score_path, systems
+from tasks.calbench.policies import POLICIES
+from tasks.example import Example
+
+NUM_EXAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRow:
+    """One line of a systems table. ``cells``: column name -> number."""
+
+    name: str
+    is_policy: bool
+    cells: Mapping[str, Summary]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemsTable:
+    """All systems under one condition. ``columns``: (column name, heading, unit)."""
+
+    condition: str
+    columns: tuple[tuple[str, str, str], ...]
+    rows: tuple[SystemRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one system wrote to one request, and how it was judged."""
+
+    system: str
+    text: str
+    state: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """One request with the answers of the compared systems and a right one."""
+
+    request: str
+    heading: str
+    question: str
+    right_answer: str
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that the page shows. ``contrasts`` are the rows of ``compare.json``."""
+
+    title: str
+    plan_facts: Mapping[str, Any]
+    base: str
+    trained: str
+    contrasts: tuple[Mapping[str, Any], ...]
+    warnings: tuple[str, ...]
+    tables: tuple[SystemsTable, ...]
+    states: Mapping[str, Mapping[str, int]]
+    identities: tuple[Identity, ...]
+    curves: tuple[Curve, ...]
+    examples: tuple[SideBySide, ...]
+    versions: Mapping[str, str]
+
+
+def gather(plan: Plan, train_run: Path | None) -> Report:
+    """Read everything the report shows.
+
+    Raises ``UserError`` when there are no scores, or the comparison belongs to another plan.
+    """
+    names = systems(plan)
+    if not names:
+        raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
+    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
+    if compared.get("plan_hash") != plan.hash:
+        raise UserError(f"{plan.folder}/compare.json: of another plan; compare again")
+    rows = {name: load_rows(plan, name) for name in names}
+    base, trained = compared["base"]["system"], compared["trained"]["system"]
+    tallies = {
+        name: read_json(score_path(plan, name).with_suffix(".json"), "score again") for name in names
+    }
+    return Report(
+        title=plan.folder.name,
+        plan_facts=read_json(plan.folder / "plan.json", "plan again"),
+        base=base,
+        trained=trained,
+        contrasts=tuple(compared["contrasts"]),
+        warnings=tuple(compared["warnings"]),
+        tables=tuple(systems_tables(plan, rows, base, trained)),
+        states={name: tally["states"] for name, tally in tallies.items()},
+        identities=tuple(
+            read_identity(plan.folder / "responses" / f"{name}.json") for name in names
+        ),
+        curves=tuple(read_curves(train_run)) if train_run else (),
+        examples=tuple(side_by_side(plan, base, trained, rows)),
+        versions=_versions(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    packages = ("beliefrl", "numpy", "scipy", "aiohttp", "pydantic", "matplotlib")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def systems_tables(
+    plan: Plan, rows: Mapping[str, Rows], base: str, trained: str
+) -> list[SystemsTable]:
+    """One table per condition: compared systems first, then others, then deterministic policies."""
+    order = [base, trained, *sorted(set(rows) - {base, trained})]
+    named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
+    for policy in POLICIES:
+        found = read_scores(policy_path(plan, policy))
+        named.append((policy, True, {(row.id, row.run): row for row in found}))
+    return [
+        SystemsTable(
+            condition,
+            _columns(kind),
+            tuple(
+                SystemRow(name, is_policy, _cells(held, condition, kind))
+                for name, is_policy, held in named
+            ),
+        )
+        for condition, kind in plan.kinds.items()
+    ]
+
+
+def _columns(kind: str) -> tuple[tuple[str, str, str], ...]:
+    head = MEASURES_BY_NAME[HEADLINE[kind]]
+    others = [m for m in MEASURES if m.kind == kind and m is not head]
+    return (
+        (ANSWERED.name, "complete", "share"),
+        (REWARD.name, REWARD.label, "share"),
+        (head.name, head.label, "share"),
+        (f"{head.name}/PUBLIC", "in PUBLIC", "share"),
+        (f"{head.name}/PRIVATE", "in PRIVATE", "share"),
+        *((m.name, m.label, m.unit) for m in others),
+    )
+
+
+def _cells(rows: Rows, condition: str, kind: str) -> dict[str, Summary]:
+    head = MEASURES_BY_NAME[HEADLINE[kind]]
+    fitting = [m for m in MEASURES if m.kind == kind]
+    cells = {
+        m.name: summarize(rows, Group(m, condition, ALL)) for m in (REWARD, ANSWERED, *fitting)
+    }
+    variants = sorted({row.variant for row in rows.values()})
+    paired = matched(rows, variants, head)
+    for variant in variants:
+        cells[f"{head.name}/{variant}"] = summarize(paired, Group(head, condition, variant))
+    return cells
+
+
+def side_by_side(
+    plan: Plan, base: str, trained: str, rows: Mapping[str, Rows]
+) -> list[SideBySide]:
+    """A few requests of run 1: where the systems differ most, in both directions, PRIVATE first."""
+    chosen = set(_chosen(plan, rows[base], rows[trained]))
+    logs = {}
+    for name in (base, trained):
+        path = plan.folder / "responses" / f"{name}.jsonl"
+        logs[name] = (path, read_index(path, plan.holds))
+    found = []
+    for example in plan.requests():
+        if example.id in chosen:
+            answers = tuple(
+                _answer(name, example, rows[name], *logs[name]) for name in (base, trained)
+            )
+            found.append(_beside(example, answers))
+    return found
+
+
+def _chosen(plan: Plan, base: Rows, trained: Rows) -> list[str]:
+    """Per condition: the clearest gain and the clearest loss, ties by plan order."""
+    gains: list[tuple[str, bool, float, str]] = []
+    for name in plan.ids:
+        first, second = base[(name, 1)], trained[(name, 1)]
+        if first.reward is not None and second.reward is not None:
+            private = first.variant == "PRIVATE"
+            gains.append((first.condition, private, second.reward - first.reward, name))
+    chosen: list[str] = []
+    for condition in plan.kinds:
+        here = [one for one in gains if one[0] == condition]
+        best = max(here, key=lambda one: (one[2], one[1]), default=None)
+        worst = min(here, key=lambda one: (one[2], not one[1]), default=None)
+        chosen += [one[3] for one in (best, worst) if one is not None]
+    return chosen[:NUM_EXAMPLES]
+
+
+def _answer(name: str, example: Example, rows: Rows, path: Path, index: Any) -> Answer:
+    row = rows[(example.id, 1)]
+    offset = index.offsets.get((example.id, 1))
+    text = ""
+    if offset is not None:
+        with path.open("rb") as log:
+            text = read_at(log, offset).text
+    return Answer(name, text, row.state, _verdict(row.state, row.reward, row.measures))
+
+
+def _verdict(state: str, reward: float | None, measures: Mapping[str, float]) -> str:
+    if reward is None:
+        return state
+    words = [f"reward {reward:.2f}"]
+    if "entries" in measures:
+        whole = "right" if measures["whole_agent"] else f"{measures['entries']:.1%} of entries right"
+        words.append(whole)
+    for name in ("optimal", "dearer", "infeasible"):
+        if measures.get(name):
+            words.append(name)
+    return ", ".join([*words, *([state] if state != "complete" else [])])
+
+
+def _beside(example: Example, answers: Sequence[Answer]) -> SideBySide:
+    return SideBySide(
+        request=example.id,
+        heading=f"{example.condition}, {example.variant}, holder {example.holder}",
+        question=example.messages[-1]["content"],
+        right_answer=example.reference_answer,
+        answers=tuple(answers),
+    )
+
+
+def write_report(folder: Path, report: Report) -> list[Path]:
+    """Write the three forms; returns their paths."""
+    from eval.figures import summary_png
+    from eval.page import html, markdown
+
+    primary = [one for one in report.contrasts if one["primary"]]
+    paths = [folder / f"report.{ending}" for ending in ("html", "md", "png")]
+    write_atomically(paths[0], [html(report)])
+    write_atomically(paths[1], [markdown(report)])
+    paths[2].write_bytes(summary_png(primary, report.curves))
+    return paths
