@@ -9,6 +9,7 @@ cluster; Fagerland, Lydersen, Laake 2013 for the McNemar mid-p; Holm 1979; Yao e
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,10 +82,15 @@ def sign_flip(cluster_sums: Array) -> SignFlip:
         signs = 1.0 - 2.0 * (codes & 1)
         reached = int((np.abs(signs @ cluster_sums) >= observed - tolerance).sum())
         return SignFlip(reached / 2**count, True, 2**count)
-    rng = np.random.default_rng(FLIP_SEED)
-    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count))
-    reached = int((np.abs(signs @ cluster_sums) >= observed - tolerance).sum())
+    reached = int((np.abs(_drawn_signs(count) @ cluster_sums) >= observed - tolerance).sum())
     return SignFlip((1 + reached) / (1 + NUM_FLIPS), False, NUM_FLIPS)
+
+
+@lru_cache(maxsize=4)
+def _drawn_signs(count: int) -> Array:
+    """(NUM_FLIPS, count) of +1 and -1, the same each time; contrasts share them."""
+    rng = np.random.default_rng(FLIP_SEED)
+    return 1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count))
 
 
 def mcnemar_mid_p(n10: int, n01: int) -> float:

@@ -19,27 +19,30 @@ from tasks.calbench.reference import Reference
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How a measure is named and read. ``unit``: share and score lie in [0, 1]; count does not."""
+    """How a measure is named and read.
+
+    ``unit``: hit is 0 or 1 per answer; part and score lie between; count has no upper end.
+    """
 
     name: str
     label: str
     kind: Literal["belief", "plan", "any"]
-    unit: Literal["share", "score", "count"]
+    unit: Literal["hit", "part", "score", "count"]
     higher_is_better: bool = True
 
 
 REWARD = Measure("reward", "composed reward", "any", "score")
-ANSWERED = Measure("answered", "complete answers", "any", "share")
+ANSWERED = Measure("answered", "complete answers", "any", "hit")
 MEASURES: tuple[Measure, ...] = (
-    Measure("entries", "entries right", "belief", "share"),
-    Measure("whole_agent", "whole agents right", "belief", "share"),
-    Measure("perspective", "telling entries right", "belief", "share"),
+    Measure("entries", "entries right", "belief", "part"),
+    Measure("whole_agent", "whole agents right", "belief", "hit"),
+    Measure("perspective", "telling entries right", "belief", "part"),
     Measure("stale_entries", "stale entries an answer", "belief", "count", False),
     Measure("leaked_entries", "leaked entries an answer", "belief", "count", False),
-    Measure("optimal", "plans optimal for holder", "plan", "share"),
-    Measure("dearer", "plans feasible but dearer", "plan", "share", False),
-    Measure("infeasible", "plans infeasible for holder", "plan", "share", False),
-    Measure("world_feasible", "plans feasible in the world", "plan", "share"),
+    Measure("optimal", "plans optimal for holder", "plan", "hit"),
+    Measure("dearer", "plans feasible but dearer", "plan", "hit", False),
+    Measure("infeasible", "plans infeasible for holder", "plan", "hit", False),
+    Measure("world_feasible", "plans feasible in the world", "plan", "hit"),
 )
 ALL: dict[str, Measure] = {m.name: m for m in (REWARD, ANSWERED, *MEASURES)}
 HEADLINE = {"belief": "whole_agent", "plan": "optimal"}

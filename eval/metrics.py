@@ -36,7 +36,8 @@ class Group:
 class Summary:
     """One number of one system. ``planned``: cells the plan holds here; ``cells``: those used.
 
-    ``std``: over runs, on items that have a value in every run; None for one run.
+    ``std``: over runs, on items that have a value in every run; None for one run. ``total``: the
+    sum over cells.
     """
 
     mean: float | None
@@ -47,6 +48,15 @@ class Summary:
     planned: int
     items: int
     clusters: int
+    total: float
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lowest and highest mean over all planned cells, for measures that lie in [0, 1]."""
+        if not self.planned:
+            return None
+        missing = self.planned - self.cells
+        return self.total / self.planned, (self.total + missing) / self.planned
 
     @property
     def coverage(self) -> float:
@@ -115,14 +125,22 @@ def _summary(
 ) -> Summary:
     """``values``: per item, its values in run order."""
     if not values:
-        return Summary(None, None, None, None, 0, planned, 0, 0)
+        return Summary(None, None, None, None, 0, planned, 0, 0, 0.0)
     runs = max(map(len, values))
     balanced = np.asarray([found for found in values if len(found) == runs])
     means = np.asarray([sum(found) / len(found) for found in values])
     found = cluster_interval(means, numbered(sources))
     std = run_std(balanced.mean(axis=0).tolist())
     return Summary(
-        found.mean, found.low, found.high, std, cells, planned, found.items, found.clusters
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        std=std,
+        cells=cells,
+        planned=planned,
+        items=found.items,
+        clusters=found.clusters,
+        total=sum(map(sum, values)),
     )
 
 

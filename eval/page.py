@@ -39,6 +39,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 td:first-child{white-space:normal;min-width:205px}
 tr.group td{border-bottom:none;padding-top:20px;font-weight:650}
 tr.main td:first-child{font-weight:650}
+table.systems td:first-child{min-width:96px}
 td.in:first-child{padding-left:14px;color:var(--soft)}
 td.deep:first-child{padding-left:28px;color:var(--soft)}
 td small{display:block;color:var(--soft);font-size:11.5px;line-height:1.2}
@@ -178,7 +179,7 @@ def _contrast_table(report: Report, contrasts: Sequence[Mapping[str, Any]]) -> s
         "<th>difference</th><th>95 % interval</th><th></th><th>p</th><th>p Holm</th>"
         "<th>requests<br>(tasks)</th><th>covered</th></tr>"
     )
-    scales = {unit: _scale([o for o in contrasts if o["unit"] == unit]) for unit in ("share", "score", "count")}
+    scales = {unit: _scale([o for o in contrasts if o["unit"] == unit]) for unit in ("hit", "part", "score", "count")}
     lines, condition = [], ""
     for one in contrasts:
         if one["condition"] != condition:
@@ -295,18 +296,25 @@ def _systems_table(table: SystemsTable) -> str:
         lines.append(f'<tr class="{kind} {first}"><td>{escape(row.name)}</td>{cells}</tr>')
     return (
         f"<h3>condition {escape(table.condition)}</h3>"
-        f'<div class="wide"><table><tr><th></th>{head}</tr>{"".join(lines)}</table></div>'
+        f'<div class="wide"><table class="systems"><tr><th></th>{head}</tr>{"".join(lines)}</table></div>'
     )
 
 
 def _summary(one: Summary | None, unit: str, is_coverage: bool) -> str:
     if one is None or one.mean is None:
         return '<span class="muted">–</span>'
+    bounds = ""
+    if one.bounds and one.cells < one.planned and unit != "count":
+        low, high = (number(end, unit, bare=True) for end in one.bounds)
+        bounds = f' title="if the incomplete were all wrong or all right: {low} to {high}"'
     if is_coverage:
-        done = round(one.mean * one.cells)
-        return f"{number(one.mean, unit)}<small>{done:,} of {one.planned:,}</small>"
-    std = "" if one.std is None else f" ± {number(one.std, unit, bare=True)}"
-    return f"{number(one.mean, unit)}<small>{std} n {one.cells:,}</small>"
+        below = f"{one.total:,.0f} of {one.planned:,}"
+    elif unit == "hit" and one.std is None:
+        below = f"{one.total:,.0f} of {one.cells:,}"
+    else:
+        std = "" if one.std is None else f"± {number(one.std, unit, bare=True)} "
+        below = f"{std}n {one.cells:,}"
+    return f"<span{bounds}>{number(one.mean, unit)}</span><small>{below}</small>"
 
 
 def _examples(examples: Sequence[SideBySide]) -> str:
@@ -368,22 +376,27 @@ def _how(report: Report) -> str:
 
 
 def number(value: float | None, unit: str, bare: bool = False) -> str:
-    """A share as a percentage, a score or count as it is; ``bare`` leaves the % away."""
+    """Hits and parts as a percentage, scores and counts as they are; ``bare`` leaves % away."""
     if value is None:
         return "n/a"
-    value = value + 0.0 if abs(value) >= 0.0005 else 0.0
-    if unit != "share":
-        return f"{value:.3f}" if unit == "score" else f"{value:.2f}"
-    return (f"{100 * value:.1f}" + ("" if bare else " %")).replace("-", "−")
+    digits = {"hit": 1, "part": 2, "score": 3, "count": 2}[unit]
+    percent = unit in ("hit", "part")
+    shown = f"{100 * value if percent else value:.{digits}f}"
+    return _minus(shown) + (" %" if percent and not bare else "")
 
 
 def signed(value: float | None, unit: str) -> str:
-    """A difference: percentage points for shares."""
+    """A difference, with its sign; in percentage points for hits and parts."""
     if value is None:
         return "n/a"
-    shown = f"{100 * value:+.1f}"
-    if unit != "share":
-        shown = f"{value:+.3f}" if unit == "score" else f"{value:+.2f}"
+    digits = {"hit": 1, "part": 2, "score": 3, "count": 2}[unit]
+    return _minus(f"{100 * value if unit in ('hit', 'part') else value:+.{digits}f}")
+
+
+def _minus(shown: str) -> str:
+    """The minus sign of print, and none before a zero."""
+    if not shown.strip("+-0."):
+        return shown.lstrip("+-")
     return shown.replace("-", "−")
 
 

@@ -149,11 +149,11 @@ def _columns(kind: str) -> tuple[tuple[str, str, str], ...]:
     head = MEASURES_BY_NAME[HEADLINE[kind]]
     others = [m for m in MEASURES if m.kind == kind and m is not head]
     return (
-        (ANSWERED.name, "complete", "share"),
-        (REWARD.name, REWARD.label, "share"),
-        (head.name, head.label, "share"),
-        (f"{head.name}/PUBLIC", "in PUBLIC", "share"),
-        (f"{head.name}/PRIVATE", "in PRIVATE", "share"),
+        (ANSWERED.name, "complete", ANSWERED.unit),
+        (REWARD.name, REWARD.label, REWARD.unit),
+        (head.name, head.label, head.unit),
+        (f"{head.name}/PUBLIC", "in PUBLIC", head.unit),
+        (f"{head.name}/PRIVATE", "in PRIVATE", head.unit),
         *((m.name, m.label, m.unit) for m in others),
     )
 
