@@ -1,4 +1,4 @@
-"""What one evaluation is: which requests, how often, sampled how, sent how, scored with which reward."""
+"""What one evaluation is: which requests, how often, sampled, sent and scored how."""
 
 from pathlib import Path
 from typing import Literal

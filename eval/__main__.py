@@ -15,9 +15,9 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError, run_command
 
@@ -59,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
     plan.add_argument("--out", type=Path, required=True, help="plan folder to write")
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
-    run.add_argument("overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60")
+    run.add_argument(
+        "overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60"
+    )
     run.add_argument("--system", required=True, help="name of this system in the tables")
     run.add_argument("--server", help="base address of an OpenAI-compatible server")
     run.add_argument("--model", help="served model name (with --server)")
@@ -168,7 +170,6 @@ def _score(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from eval.compare import compare
-    from eval.page import signed
     from eval.plan import read_plan
 
     found = compare(read_plan(options.folder), options.base, options.trained)
@@ -176,18 +177,25 @@ def _compare(options: argparse.Namespace) -> int:
         print(f"warning: {text}", file=sys.stderr)
     for one in found["contrasts"]:
         if one["primary"]:
-            print(
-                f"{one['label']} ({one['condition']}): {signed(one['difference'], one['unit'])} "
-                f"[{signed(one['low'], one['unit'])}, {signed(one['high'], one['unit'])}] "
-                f"n {one['items']}, {one['clusters']} tasks, {one['cells']}/{one['planned']} cells: "
-                f"{one['verdict']}"
-            )
+            print(_contrast_line(one))
     return 0
+
+
+def _contrast_line(one: Mapping[str, Any]) -> str:
+    from eval.formatting import signed
+
+    shown = [signed(one[name], one["unit"]) for name in ("difference", "low", "high")]
+    return (
+        f"{one['label']} ({one['condition']}): {shown[0]} [{shown[1]}, {shown[2]}] "
+        f"n {one['items']}, {one['clusters']} tasks, {one['cells']}/{one['planned']} cells: "
+        f"{one['verdict']}"
+    )
 
 
 def _report(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
-    from eval.report import gather, write_report
+    from eval.publish import write_report
+    from eval.report import gather
 
     plan = read_plan(options.folder)
     for path in write_report(plan.folder, gather(plan, options.train)):

@@ -40,7 +40,7 @@ from eval.plan import Plan
 from eval.records import Key, Scored, read_identity, read_json, read_scores, write_json
 from eval.scoring import score_path
 
-GAP = "PRIVATE − PUBLIC"
+GAP = "PRIVATE \N{MINUS SIGN} PUBLIC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,9 @@ class Pair:
     trained: float | None
 
 
+Item = list[tuple[Key, Scored, Scored]]  # the cells of one request: key, base's row, trained's
+
+
 def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     """Compare two scored systems and write ``compare.json``; returns what was written."""
     if base == trained:
@@ -115,12 +118,13 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     variants = sorted({row.variant for row in base_rows.values()}, reverse=True)  # PUBLIC first
     declared = primary(plan.kinds)
     contrasts = []
+    items = paired_items(base_rows, trained_rows)
     for group in groups(plan.kinds, variants):
-        found = pairs(base_rows, trained_rows, group)
+        found = pairs(items, group)
         contrasts.append(contrast(group, found, _name(group) in declared))
         if group.variant == variants[-1] and {"PUBLIC", "PRIVATE"} <= set(variants):
             gap = Group(group.measure, group.condition, GAP)
-            contrasts.append(contrast(gap, gap_pairs(base_rows, trained_rows, gap), False))
+            contrasts.append(contrast(gap, gap_pairs(items, gap), False))
     result = {
         "plan_hash": plan.hash,
         "base": asdict(read_identity(_identity_path(plan, base))),
@@ -145,42 +149,44 @@ def _name(group: Group) -> tuple[str, str, str]:
     return (group.measure.name, group.condition, group.variant)
 
 
-def pairs(base: Rows, trained: Rows, group: Group) -> list[Pair]:
-    """Every planned cell of the group, in plan order."""
-    by_item: dict[str, list[tuple[Key, Scored, Scored]]] = defaultdict(list)
+def paired_items(base: Rows, trained: Rows) -> list[Item]:
+    """The cells of both systems by request, in plan order."""
+    by_item: dict[str, Item] = defaultdict(list)
     for key, row in base.items():
-        if group.holds(row):
-            by_item[row.id].append((key, row, trained[key]))
-    found = []
-    for item in by_item.values():
-        if applies([row for _, b, t in item for row in (b, t)], group.measure):
-            found += [
-                Pair(key, b.source, value(b, group.measure), value(t, group.measure))
-                for key, b, t in item
-            ]
-    return found
+        by_item[row.id].append((key, row, trained[key]))
+    return list(by_item.values())
 
 
-def gap_pairs(base: Rows, trained: Rows, group: Group) -> list[Pair]:
-    """PRIVATE minus PUBLIC of each matched story and holder, for both systems."""
+def pairs(items: Iterable[Item], group: Group) -> list[Pair]:
+    """Every planned cell of the group, in plan order."""
+    measure = group.measure
+    return [
+        Pair(key, b.source, value(b, measure), value(t, measure))
+        for item in items
+        if group.holds(item[0][1]) and applies((r for _, b, t in item for r in (b, t)), measure)
+        for key, b, t in item
+    ]
+
+
+def gap_pairs(items: Iterable[Item], group: Group) -> list[Pair]:
+    """PRIVATE minus PUBLIC of each matched story, holder and run, for both systems."""
     wide = Group(group.measure, group.condition, ALL)
-    halves: dict[tuple[object, ...], dict[str, Pair]] = defaultdict(dict)
-    for pair in pairs(base, trained, wide):
-        row = base[pair.key]
-        halves[pair_key(row)][row.variant] = pair
-    found = []
-    for both in halves.values():
-        if {"PUBLIC", "PRIVATE"} <= set(both):
-            private, public = both["PRIVATE"], both["PUBLIC"]
-            found.append(
-                Pair(
-                    private.key,
-                    private.source,
-                    _minus(private.base, public.base),
-                    _minus(private.trained, public.trained),
-                )
-            )
-    return found
+    public: dict[object, Pair] = {}
+    private: dict[object, Pair] = {}
+    for item in items:
+        halves = private if item[0][1].variant == "PRIVATE" else public
+        for pair, (_, row, _) in zip(pairs([item], wide), item, strict=False):
+            halves[pair_key(row)] = pair
+    return [
+        Pair(
+            found.key,
+            found.source,
+            _minus(found.base, public[shared].base),
+            _minus(found.trained, public[shared].trained),
+        )
+        for shared, found in private.items()
+        if shared in public
+    ]
 
 
 def _minus(first: float | None, second: float | None) -> float | None:
@@ -241,11 +247,17 @@ def _estimate(
     for pair in common:
         items[pair.key[0]].append(pair)
     sources = numbered([found[0].source for found in items.values()])
-    base = np.asarray([np.mean([p.base for p in found]) for found in items.values()])
-    trained = np.asarray([np.mean([p.trained for p in found]) for found in items.values()])
+    base = np.asarray([_mean(p.base for p in found) for found in items.values()])
+    trained = np.asarray([_mean(p.trained for p in found) for found in items.values()])
     difference = trained - base
-    test = sign_flip(np.bincount(sources, weights=difference))
+    test = sign_flip(np.bincount(sources, weights=difference).astype(np.float64))
     return cluster_interval(difference, sources), test, float(base.mean()), float(trained.mean())
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    """The common support holds values only."""
+    found = [one for one in values if one is not None]
+    return sum(found) / len(found)
 
 
 def _std(values: list[tuple[Key, float | None]]) -> float | None:

@@ -5,6 +5,7 @@ light and dark styles both suit. Same input, same bytes: no dates, fixed ids.
 """
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from eval.curves import Curve
 INK = "#123457"  # replaced by currentColor
 BETTER, WORSE, NEUTRAL = "#2a78c8", "#c8641e", "#7a7f87"
 LINES = ("#2a78c8", "#c8641e", "#3c9a5f", "#8a5fc0", "#b8942a", "#7a7f87")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "beliefrl",
     "svg.fonttype": "path",
     "font.size": 10,
@@ -52,7 +53,7 @@ def learning_curve_svg(curves: Sequence[Curve]) -> str:
         _draw_panels(list(figure.subplots(1, len(panels), squeeze=False)[0]), panels)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    svg = out.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", out.getvalue(), flags=re.DOTALL)
     return svg[svg.index("<svg") :].replace(INK, "currentColor")
 
 
@@ -60,7 +61,7 @@ def summary_png(contrasts: Sequence[Mapping[str, Any]], curves: Sequence[Curve])
     """The primary contrasts as a forest plot, with the learning curves below."""
     panels = _panels(curves)
     heights = [0.9 + 0.42 * len(contrasts), 3.0][: 2 if panels else 1]
-    with matplotlib.rc_context({**STYLE, **dict.fromkeys(_ink_keys(), "#22262b")}):
+    with matplotlib.rc_context(STYLE | _dark_ink()):
         figure = Figure(figsize=(9.2, sum(heights)), layout="constrained")
         parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
         _draw_forest(parts[0, 0].subplots(), contrasts)
@@ -71,8 +72,9 @@ def summary_png(contrasts: Sequence[Mapping[str, Any]], curves: Sequence[Curve])
     return out.getvalue()
 
 
-def _ink_keys() -> list[str]:
-    return [name for name, set_to in STYLE.items() if set_to == INK]
+def _dark_ink() -> dict[Any, Any]:
+    """The style entries that draw ink, in a colour for white paper."""
+    return {name: "#22262b" for name, found in STYLE.items() if found == INK}
 
 
 def _panels(curves: Sequence[Curve]) -> list[tuple[str, list[Curve]]]:

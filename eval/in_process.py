@@ -120,23 +120,28 @@ class InProcess:
 def _load(folder: Path) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if tokenizer.chat_template is None:
         raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     cuda = torch.cuda.is_available()
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.bfloat16 if cuda else torch.float32
-    )
+    dtype = torch.bfloat16 if cuda else torch.float32
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     return tokenizer, model.to("cuda" if cuda else "cpu").eval()
 
 
 def _refuse_unsupported(sampling: Sampling) -> None:
-    for name in ("presence_penalty", "frequency_penalty"):
-        if getattr(sampling, name) != 0:
-            raise UserError(f"sampling.{name}: the in-process engine has none; set 0 or use --server")
+    penalties = {"presence": sampling.presence_penalty, "frequency": sampling.frequency_penalty}
+    for name, penalty in penalties.items():
+        if penalty:
+            raise UserError(
+                f"sampling.{name}_penalty: {penalty} is refused: the in-process engine has none; "
+                "set 0.0 or use --server"
+            )
     if sampling.stop:
         raise UserError("sampling.stop: the in-process engine has none; empty it or use --server")
 
@@ -145,7 +150,8 @@ def _plain_generation(loaded: Any) -> Any:
     """The checkpoint's end tokens, and none of its sampling defaults."""
     from transformers import GenerationConfig
 
-    return GenerationConfig(eos_token_id=loaded.eos_token_id, bos_token_id=loaded.bos_token_id)
+    make: Any = GenerationConfig  # untyped in transformers
+    return make(eos_token_id=loaded.eos_token_id, bos_token_id=loaded.bos_token_id)
 
 
 def _processors(sampling: Sampling, seeds: list[int]) -> Any:
@@ -171,7 +177,7 @@ def _processors(sampling: Sampling, seeds: list[int]) -> Any:
         chain.append(TopPLogitsWarper(sampling.top_p))
     if sampling.min_p > 0:
         chain.append(MinPLogitsWarper(sampling.min_p))
-    chain.append(_GumbelNoise(seeds))  # type: ignore[arg-type]
+    chain.append(_GumbelNoise(seeds))
     return chain
 
 

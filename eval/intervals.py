@@ -90,7 +90,7 @@ def sign_flip(cluster_sums: Array) -> SignFlip:
 def _drawn_signs(count: int) -> Array:
     """(NUM_FLIPS, count) of +1 and -1, the same each time; contrasts share them."""
     rng = np.random.default_rng(FLIP_SEED)
-    return 1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count))
+    return np.asarray(1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count)), dtype=np.float64)
 
 
 def mcnemar_mid_p(n10: int, n01: int) -> float:

@@ -1,4 +1,4 @@
-"""What one complete answer to a calendar request is measured by. Pure: (reference, answer) -> numbers.
+"""What a complete answer to a calendar request is measured by: (reference, answer) -> numbers.
 
 Belief answers: ``entries``, ``whole_agent``, ``perspective`` are shares; ``stale_entries`` counts
 wrong entries that still show the start calendar where the holder knows of a change,
@@ -64,9 +64,7 @@ def _belief(reference: Reference, answer: Belief) -> dict[str, float]:
 def _copied(reference: Reference, answer: Belief) -> dict[str, float]:
     """Wrong entries, told apart by what they copy."""
     stale = leaked = 0
-    rows = zip(
-        answer.entries, reference.belief, reference.initial, reference.world, strict=True
-    )
+    rows = zip(answer.entries, reference.belief, reference.initial, reference.world, strict=True)
     for stated, true, initial, world in rows:
         if stated == true:
             continue

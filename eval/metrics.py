@@ -120,9 +120,7 @@ def summarize(rows: Rows, group: Group) -> Summary:
     return _summary(values, sources, cells, planned)
 
 
-def _summary(
-    values: list[list[float]], sources: list[str], cells: int, planned: int
-) -> Summary:
+def _summary(values: list[list[float]], sources: list[str], cells: int, planned: int) -> Summary:
     """``values``: per item, its values in run order."""
     if not values:
         return Summary(None, None, None, None, 0, planned, 0, 0, 0.0)

@@ -48,7 +48,7 @@ class OpenAIServer:
     def _session(self) -> aiohttp.ClientSession:
         if self._opened is None:
             self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._transport.concurrency),
+                connector=aiohttp.TCPConnector(limit=self._transport.concurrency + 1),  # the watch
                 timeout=aiohttp.ClientTimeout(total=self._transport.timeout_s),
             )
         return self._opened

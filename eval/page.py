@@ -1,15 +1,12 @@
-"""A `Report` -> one HTML page and one Markdown page."""
+"""A `Report` -> one HTML page that needs nothing else."""
 
-import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
-from eval.compare import summed
-from eval.figures import colour, learning_curve_svg, place
-from eval.measures import ANSWERED, HEADLINE
-from eval.metrics import Summary
-from eval.report import Answer, Report, SideBySide, SystemsTable
+from eval.figures import learning_curve_svg
+from eval.formatting import interval, number, p_value, signed
+from eval.report import Answer, Report, SideBySide
+from eval.tables import paired_table, systems_table
 
 MAX_SHOWN = 4_000  # characters of one model answer
 
@@ -73,11 +70,11 @@ def html(report: Report) -> str:
         _lead(report),
         *(f'<p class="note">{escape(text)}</p>' for text in report.warnings),
         "<h2>Base and trained on matched pairs</h2>",
-        _paired_table(report),
+        paired_table(report),
         _curves(report),
         "<h2>All systems, and what copying is worth</h2>",
         f'<p class="sub">{SYSTEMS_NOTE}</p>',
-        *(_systems_table(table) for table in report.tables),
+        *(systems_table(table) for table in report.tables),
         _examples(report.examples),
         "<h2>How it was run</h2>",
         _how(report),
@@ -111,7 +108,7 @@ def headline(report: Report) -> tuple[str, str, str]:
     if one["low"] is None:
         tail = f"({one['clusters']} source tasks are too few for an interval)."
     else:
-        tail = f"(95 % interval {_interval(one)})."
+        tail = f"(95 % interval {interval(one)})."
     return names, numbers, f"{tail} {VERDICTS[one['verdict']]}"
 
 
@@ -148,127 +145,6 @@ def basis(report: Report) -> str:
     return "; ".join(parts) + "."
 
 
-def _paired_table(report: Report) -> str:
-    shown = [one for one in report.contrasts if _is_main(one)]
-    rest = [one for one in report.contrasts if not _is_main(one)]
-    return (
-        f'<p class="sub">{PAIRED_NOTE}</p>{_contrast_table(report, shown)}'
-        f"<details><summary>All {len(report.contrasts)} contrasts, with PUBLIC and PRIVATE "
-        f"apart</summary>{_contrast_table(report, rest)}</details>"
-        f"<details><summary>Paired counts per run, bounds, sensitivity, support</summary>"
-        f"{_detail_table(report, report.contrasts)}</details>"
-    )
-
-
-PAIRED_NOTE = (
-    "Over the cells that are complete for both. The interval and p treat the source task as the "
-    "unit. Rows in bold were declared beforehand and share one Holm correction; all others are "
-    "exploratory. Blue: better; orange: worse; grey: not shown."
-)
-
-
-def _is_main(one: Mapping[str, Any]) -> bool:
-    """Every measure over both variants; the headline measures also in each variant."""
-    headline = one["measure"] in HEADLINE.values() or one["condition"] == "all"
-    return one["variant"] == "all" or (headline and one["measure"] != ANSWERED.name)
-
-
-def _contrast_table(report: Report, contrasts: Sequence[Mapping[str, Any]]) -> str:
-    head = (
-        f"<tr><th></th><th>{escape(report.base)}</th><th>{escape(report.trained)}</th>"
-        "<th>difference</th><th>95 % interval</th><th></th><th>p</th><th>p Holm</th>"
-        "<th>requests<br>(tasks)</th><th>covered</th></tr>"
-    )
-    scales = {unit: _scale([o for o in contrasts if o["unit"] == unit]) for unit in ("hit", "part", "score", "count")}
-    lines, condition = [], ""
-    for one in contrasts:
-        if one["condition"] != condition:
-            condition = one["condition"]
-            title = "all conditions" if condition == "all" else f"condition {condition}"
-            lines.append(f'<tr class="group"><td colspan="10">{escape(title)}</td></tr>')
-        lines.append(_contrast_row(one, scales[one["unit"]]))
-    return f'<div class="wide"><table>{head}{"".join(lines)}</table></div>'
-
-
-def _contrast_row(one: Mapping[str, Any], scale: float) -> str:
-    kind = one["verdict"] if one["verdict"] in ("better", "worse") else "muted"
-    name, indent = one["label"], "" if one["primary"] else "in"
-    if one["variant"] != "all":
-        name, indent = one["variant"], "deep"
-        if not _is_main(one):
-            name = f"{one['label']}, {one['variant']}"
-    coverage = one["cells"] / one["planned"] if one["planned"] else 0.0
-    cells = [
-        f'<td class="{indent}">{escape(name)}</td>',
-        f"<td>{number(one['base'], one['unit'])}</td>",
-        f"<td>{number(one['trained'], one['unit'])}</td>",
-        f'<td class="{kind}">{signed(one["difference"], one["unit"])}</td>',
-        f"<td>{_interval(one)}</td>",
-        f"<td>{_forest(one, scale)}</td>",
-        f"<td>{p_value(one['p'])}</td>",
-        f"<td>{p_value(one['p_holm']) if one['primary'] else ''}</td>",
-        f'<td>{one["items"]:,} <span class="muted">({one["clusters"]})</span></td>',
-        f"<td>{coverage:.0%}</td>",
-    ]
-    return f'<tr class="{"main" if one["primary"] else ""}">{"".join(cells)}</tr>'
-
-
-def _scale(contrasts: Iterable[Mapping[str, Any]]) -> float:
-    """Half the width of the forest plot's axis."""
-    ends = [abs(one[name]) for one in contrasts for name in ("low", "high", "difference") if one[name] is not None]
-    return max([*ends, 0.05])
-
-
-def _forest(one: Mapping[str, Any], scale: float) -> str:
-    """The interval as a small drawing; zero is the middle line."""
-    width, middle = 130, 65.0
-    if one["difference"] is None:
-        return ""
-
-    def x(value: float) -> str:
-        return f"{middle + value / scale * (middle - 6):.1f}"
-
-    tone = colour(str(one["verdict"]))
-    bar = ""
-    if one["low"] is not None:
-        bar = (
-            f'<line x1="{x(one["low"])}" x2="{x(one["high"])}" y1="9" y2="9" stroke="{tone}" '
-            'stroke-width="2.4" stroke-linecap="round"/>'
-        )
-    return (
-        f'<svg class="forest" width="{width}" height="18" role="img" aria-label="interval">'
-        f'<line x1="{middle}" x2="{middle}" y1="0" y2="18" stroke="currentColor" '
-        f'stroke-opacity=".3"/>{bar}<circle cx="{x(one["difference"])}" cy="9" r="3.6" '
-        f'fill="{tone}"/></svg>'
-    )
-
-
-def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str:
-    head = (
-        "<tr><th></th><th>both / only trained / only base / neither</th>"
-        "<th>McNemar mid-p, run by run</th><th>bounds</th><th>incomplete = wrong</th>"
-        f"<th>± runs<br>{escape(report.base)}</th><th>± runs<br>{escape(report.trained)}</th>"
-        "<th>support</th></tr>"
-    )
-    lines = []
-    for one in contrasts:
-        total = summed(one["counts"])
-        counts = " / ".join(str(total[name]) for name in ("n11", "n10", "n01", "n00"))
-        mid = " ".join(f"{run['mid_p']:.2f}" for run in one["counts"])
-        bounds = ""
-        if one["bound_low"] is not None:
-            bounds = f"{signed(one['bound_low'], one['unit'])} to {signed(one['bound_high'], one['unit'])}"
-        name = f"{place(one)} · {one['variant']}"
-        lines.append(
-            f"<tr><td>{escape(name)}</td><td>{counts if one['counts'] else ''}</td><td>{mid}</td>"
-            f"<td>{bounds}</td><td>{signed(one['if_incomplete_wrong'], one['unit'])}</td>"
-            f"<td>{number(one['base_run_std'], one['unit'])}</td>"
-            f"<td>{number(one['trained_run_std'], one['unit'])}</td>"
-            f"<td><code>{escape(one['support'])}</code></td></tr>"
-        )
-    return f'<div class="wide"><table>{head}{"".join(lines)}</table></div>'
-
-
 def _curves(report: Report) -> str:
     drawing = learning_curve_svg(report.curves)
     if not drawing:
@@ -279,42 +155,6 @@ def _curves(report: Report) -> str:
         "single steps.</p>"
         f'<div class="curve">{drawing}</div>'
     )
-
-
-def _systems_table(table: SystemsTable) -> str:
-    columns = [one for one in table.columns if any(one[0] in row.cells for row in table.rows)]
-    head = "".join(f"<th>{escape(heading)}</th>" for _, heading, _ in columns)
-    lines, previous = [], False
-    for row in table.rows:
-        first = "first" if row.is_policy and not previous else ""
-        previous = row.is_policy
-        cells = "".join(
-            f"<td>{_summary(row.cells.get(name), unit, name == 'answered')}</td>"
-            for name, _, unit in columns
-        )
-        kind = "policy" if row.is_policy else ""
-        lines.append(f'<tr class="{kind} {first}"><td>{escape(row.name)}</td>{cells}</tr>')
-    return (
-        f"<h3>condition {escape(table.condition)}</h3>"
-        f'<div class="wide"><table class="systems"><tr><th></th>{head}</tr>{"".join(lines)}</table></div>'
-    )
-
-
-def _summary(one: Summary | None, unit: str, is_coverage: bool) -> str:
-    if one is None or one.mean is None:
-        return '<span class="muted">–</span>'
-    bounds = ""
-    if one.bounds and one.cells < one.planned and unit != "count":
-        low, high = (number(end, unit, bare=True) for end in one.bounds)
-        bounds = f' title="if the incomplete were all wrong or all right: {low} to {high}"'
-    if is_coverage:
-        below = f"{one.total:,.0f} of {one.planned:,}"
-    elif unit == "hit" and one.std is None:
-        below = f"{one.total:,.0f} of {one.cells:,}"
-    else:
-        std = "" if one.std is None else f"± {number(one.std, unit, bare=True)} "
-        below = f"{std}n {one.cells:,}"
-    return f"<span{bounds}>{number(one.mean, unit)}</span><small>{below}</small>"
 
 
 def _examples(examples: Sequence[SideBySide]) -> str:
@@ -373,95 +213,3 @@ def how(report: Report) -> list[tuple[str, str]]:
 def _how(report: Report) -> str:
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in how(report))
     return f"<dl>{lines}</dl>"
-
-
-def number(value: float | None, unit: str, bare: bool = False) -> str:
-    """Hits and parts as a percentage, scores and counts as they are; ``bare`` leaves % away."""
-    if value is None:
-        return "n/a"
-    digits = {"hit": 1, "part": 2, "score": 3, "count": 2}[unit]
-    percent = unit in ("hit", "part")
-    shown = f"{100 * value if percent else value:.{digits}f}"
-    return _minus(shown) + (" %" if percent and not bare else "")
-
-
-def signed(value: float | None, unit: str) -> str:
-    """A difference, with its sign; in percentage points for hits and parts."""
-    if value is None:
-        return "n/a"
-    digits = {"hit": 1, "part": 2, "score": 3, "count": 2}[unit]
-    return _minus(f"{100 * value if unit in ('hit', 'part') else value:+.{digits}f}")
-
-
-def _minus(shown: str) -> str:
-    """The minus sign of print, and none before a zero."""
-    if not shown.strip("+-0."):
-        return shown.lstrip("+-")
-    return shown.replace("-", "−")
-
-
-def p_value(p: float | None) -> str:
-    """Three digits, never 0."""
-    if p is None:
-        return "n/a"
-    return "< .001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)
-
-
-def _interval(one: Mapping[str, Any]) -> str:
-    if one["low"] is None:
-        return "n/a"
-    return f"{signed(one['low'], one['unit'])} to {signed(one['high'], one['unit'])}"
-
-
-def markdown(report: Report) -> str:
-    """The same numbers for a terminal or a pull request."""
-    lines = [f"# Evaluation {report.title}", "", " ".join(headline(report)), "", basis(report), ""]
-    lines += [f"> {text}" for text in report.warnings]
-    lines += ["", "| measure | condition | variant | base | trained | difference | 95 % interval | p "]
-    lines[-1] += "| p Holm | requests | tasks | covered | verdict |"
-    lines.append("|---|---|---|" + "---:|" * 9 + "---|")
-    for one in report.contrasts:
-        coverage = one["cells"] / one["planned"] if one["planned"] else 0.0
-        cells = [
-            one["label"],
-            one["condition"],
-            one["variant"],
-            number(one["base"], one["unit"]),
-            number(one["trained"], one["unit"]),
-            signed(one["difference"], one["unit"]),
-            _interval(one),
-            p_value(one["p"]),
-            p_value(one["p_holm"]) if one["primary"] else "",
-            one["items"],
-            one["clusters"],
-            f"{coverage:.0%}",
-            one["verdict"],
-        ]
-        lines.append("| " + " | ".join(_cell(str(cell)) for cell in cells) + " |")
-    for table in report.tables:
-        lines += ["", f"## Systems, condition {_cell(table.condition)}", ""]
-        lines += _markdown_systems(table)
-    lines += ["", "## How it was run", ""]
-    lines += [f"- {name}: {value}" for name, value in how(report)]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_systems(table: SystemsTable) -> list[str]:
-    heads = ["system", *(heading for _, heading, _ in table.columns)]
-    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * len(table.columns)]
-    for row in table.rows:
-        cells = [_cell(row.name)]
-        for name, _, unit in table.columns:
-            one = row.cells.get(name)
-            cells.append("–" if one is None else f"{number(one.mean, unit)} (n {one.cells})")
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def data_uri(png: bytes) -> str:
-    """A PNG that needs no file."""
-    return "data:image/png;base64," + base64.b64encode(png).decode()

@@ -21,7 +21,7 @@ from configs.evaluation import EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
 from tasks.calbench.examples import examples
 from tasks.calbench.reference import parse
-from tasks.example import Example, read_examples
+from tasks.example import Example, Message, read_examples
 
 FORMAT = 1
 
@@ -59,7 +59,9 @@ class Plan:
             checked = Transport.model_validate_strings(transport)
         except ValidationError as error:
             first = error.errors()[0]
-            raise UserError(f"{first['loc'][0]}: {first['input']!r} is refused: {first['msg']}") from None
+            raise UserError(
+                f"{first['loc'][0]}: {first['input']!r} is refused: {first['msg']}"
+            ) from None
         return replace(self, config=self.config.model_copy(update={"transport": checked}))
 
     def requests(self) -> Iterator[Example]:
@@ -73,9 +75,7 @@ def seed_for(seed: int, request_id: str, run: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 11
 
 
-def request_body(
-    sampling: Sampling, messages: tuple[Mapping[str, str], ...], seed: int
-) -> dict[str, Any]:
+def request_body(sampling: Sampling, messages: Sequence[Message], seed: int) -> dict[str, Any]:
     """Everything one chat completion request sends, but the model's name."""
     return {
         "messages": list(messages),

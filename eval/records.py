@@ -36,7 +36,7 @@ FINAL: frozenset[str] = frozenset({"ok", "truncated", "unknown_finish", "context
 """States that another try would not mend; every other one is owed again on resume."""
 
 COMPLETE = "complete"
-"""The score state of a reply that holds an answer, right or wrong. Every other state is coverage."""
+"""Score state of a reply that holds an answer, right or wrong; every other one is coverage."""
 
 UNDELIVERED: frozenset[str] = frozenset(
     {"context_overflow", "http_error", "timeout", "server_changed", "missing"}
@@ -128,7 +128,9 @@ def from_line(line: str, record_type: type[RecordT], place: str) -> RecordT:
         row = None
     names = {item.name for item in fields(record_type)}
     if not isinstance(row, dict) or set(row) != names:
-        raise UserError(f"{place}: not a {record_type.__name__} record; remove that line, run again")
+        raise UserError(
+            f"{place}: not a {record_type.__name__} record; remove that line, run again"
+        )
     return record_type(**row)
 
 

@@ -18,7 +18,7 @@ from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, summarize
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json, read_scores, write_atomically
+from eval.records import Identity, read_identity, read_json, read_scores
 from eval.responses import read_at, read_index
 from eval.scoring import policy_path, score_path, systems
 from tasks.calbench.policies import POLICIES
@@ -98,7 +98,8 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again") for name in names
+        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
+        for name in names
     }
     return Report(
         title=plan.folder.name,
@@ -171,9 +172,7 @@ def _cells(rows: Rows, condition: str, kind: str) -> dict[str, Summary]:
     return cells
 
 
-def side_by_side(
-    plan: Plan, base: str, trained: str, rows: Mapping[str, Rows]
-) -> list[SideBySide]:
+def side_by_side(plan: Plan, base: str, trained: str, rows: Mapping[str, Rows]) -> list[SideBySide]:
     """A few requests of run 1: where the systems differ most, in both directions, PRIVATE first."""
     chosen = set(_chosen(plan, rows[base], rows[trained]))
     logs = {}
@@ -222,7 +221,9 @@ def _verdict(state: str, reward: float | None, measures: Mapping[str, float]) ->
         return state
     words = [f"reward {reward:.2f}"]
     if "entries" in measures:
-        whole = "right" if measures["whole_agent"] else f"{measures['entries']:.1%} of entries right"
+        whole = (
+            "right" if measures["whole_agent"] else f"{measures['entries']:.1%} of entries right"
+        )
         words.append(whole)
     for name in ("optimal", "dearer", "infeasible"):
         if measures.get(name):
@@ -238,16 +239,3 @@ def _beside(example: Example, answers: Sequence[Answer]) -> SideBySide:
         right_answer=example.reference_answer,
         answers=tuple(answers),
     )
-
-
-def write_report(folder: Path, report: Report) -> list[Path]:
-    """Write the three forms; returns their paths."""
-    from eval.figures import summary_png
-    from eval.page import html, markdown
-
-    primary = [one for one in report.contrasts if one["primary"]]
-    paths = [folder / f"report.{ending}" for ending in ("html", "md", "png")]
-    write_atomically(paths[0], [html(report)])
-    write_atomically(paths[1], [markdown(report)])
-    paths[2].write_bytes(summary_png(primary, report.curves))
-    return paths

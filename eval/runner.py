@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, NoReturn
 
 from tqdm import tqdm
 
@@ -149,7 +150,7 @@ class _Session:
         self._unchecked: list[Key] = []  # answered since the server last proved unchanged
         self._owed = self._stream()
         self.states: Counter[str] = Counter()
-        self.bar: tqdm[None] | None = None
+        self.bar: tqdm[NoReturn] | None = None
 
     def _stream(self) -> Iterator[Owed]:
         sampling = self._plan.config.sampling
@@ -238,7 +239,8 @@ def _response(key: Key, reply: Reply) -> Response:
 
 async def _first_failure(work: "asyncio.Future[list[None]]", watch: "asyncio.Task[None]") -> None:
     """Wait for the work; a failure of the work or of the watch is raised at once."""
-    await asyncio.wait([work, watch], return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {work, watch}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         await work
     else:

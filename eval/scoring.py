@@ -121,20 +121,24 @@ def score_policies(plan: Plan) -> None:
     """Write the scores of every deterministic policy: one run, since another would be the same."""
     for name, policy in POLICIES.items():
         lines = (
-            to_line(judge(plan, example, Response(example.id, 1, "ok", policy(parse(example.target)))))
+            to_line(
+                judge(plan, example, Response(example.id, 1, "ok", policy(parse(example.target))))
+            )
             for example in plan.requests()
         )
         write_atomically(policy_path(plan, name), lines)
 
 
 def judge(plan: Plan, example: Example, response: Response, prefilled: bool = False) -> Scored:
-    """Read and score one response. Truncated is incomplete even if its text looks like an answer."""
+    """Read and score one response. Truncated is incomplete, whatever its text looks like."""
     if response.state in UNDELIVERED:
         return _row(plan, example, response.run, response, response.state, None)
     if response.state == "truncated":
         return _row(plan, example, response.run, response, "truncated", Incomplete("truncated"))
     if response.state == "unknown_finish":
-        return _row(plan, example, response.run, response, "unknown_finish", Incomplete("truncated"))
+        return _row(
+            plan, example, response.run, response, "unknown_finish", Incomplete("truncated")
+        )
     answer = read(response.text, parse(example.target), prefilled)
     state = answer.reason if isinstance(answer, Incomplete) else COMPLETE
     return _row(plan, example, response.run, response, state, answer)

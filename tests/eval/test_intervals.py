@@ -1,4 +1,4 @@
-"""The statistics against the golden fixture: 6 source tasks, 3 items each, 5 runs, no random draw."""
+"""The statistics against the golden fixture: 6 source tasks, 3 items each, 5 runs."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ D = (A.mean(axis=2) - B.mean(axis=2)).ravel()
 def test_fixture_counts_per_run() -> None:
     assert A.sum(axis=(0, 1)).tolist() == [10, 11, 13, 9, 9]
     assert B.sum(axis=(0, 1)).tolist() == [8, 6, 6, 9, 6]
-    cells = [int(((A == a) & (B == b)).sum()) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
+    cells = [int(((a == A) & (b == B)).sum()) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
     assert cells == [21, 31, 14, 24]
 
 

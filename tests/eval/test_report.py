@@ -1,0 +1,137 @@
+"""The report: self-contained, escaped, the same bytes again; and the five commands end to end."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.errors import UserError
+from eval.__main__ import main
+from eval.curves import read_curves
+from eval.plan import Plan
+from eval.report import gather
+from tasks.calbench.policies import initial_copy, right_answer
+from tests.eval.scripted_server import ScriptedServer
+from tests.eval.stories import by_policy, make_plan, some
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Two systems asked over loopback, scored, compared and reported through the commands."""
+    folder = tmp_path_factory.mktemp("reported")
+    asked = some(400, tasks=10)
+    plan = make_plan(folder, asked, runs=2)
+    for name, policy in (("base", initial_copy), ("trained", right_answer)):
+        with ScriptedServer(by_policy(asked, policy)) as server:
+            run = ["run", str(plan.folder), "--system", name, "--server", server.url]
+            assert main([*run, "--model", "m"]) == 0
+    train = folder / "train"
+    train.mkdir()
+    lines = [{"phase": "grpo", "step": n, "reward": n / 10, "rewards/entries": 0.5} for n in (1, 2)]
+    (train / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["score", str(plan.folder)]) == 0
+    assert main(["compare", str(plan.folder)]) == 0
+    assert main(["report", str(plan.folder), "--train", str(train)]) == 0
+    return plan
+
+
+def test_the_page_holds_all_it_shows(reported: Plan) -> None:
+    page = (reported.folder / "report.html").read_text()
+    assert not re.search(r"<(script|link|img|iframe)|@import|url\((?!#)", page)
+    addresses = set(re.findall(r"https?://[^\"' <]+", page))
+    assert all(one.startswith("http://www.w3.org/") for one in addresses)
+    assert "source tasks" in page
+    assert "world copy" in page
+    assert "How training went" in page
+
+
+def test_the_headline_has_the_number_and_its_interval(reported: Plan) -> None:
+    text = (reported.folder / "report.md").read_text()
+    first = json.loads((reported.folder / "compare.json").read_text())["contrasts"][0]
+    assert first["verdict"] == "better"
+    assert f"{first['difference']:+.3f}" in text.splitlines()[2]
+    assert f"interval {first['low']:+.3f} to {first['high']:+.3f}" in text.splitlines()[2]
+
+
+def test_reporting_again_gives_the_same_bytes(reported: Plan) -> None:
+    names = ("report.html", "report.md", "report.png")
+    train = reported.folder.parent / "train"
+    before = [(reported.folder / name).read_bytes() for name in names]
+    main(["report", str(reported.folder), "--train", str(train)])
+    assert [(reported.folder / name).read_bytes() for name in names] == before
+    assert before[2].startswith(b"\x89PNG")
+
+
+def test_text_of_a_model_is_escaped(tmp_path: Path) -> None:
+    asked = some(4)
+    plan = make_plan(tmp_path, asked)
+    evil = "<script>alert(1)</script><img src=x onerror=y>|"
+    for name in ("base", "trained"):
+        with ScriptedServer(by_policy(asked, lambda reference: evil)) as server:
+            run = ["run", str(plan.folder), "--system", name, "--server", server.url]
+            main([*run, "--model", "m"])
+    for command in ("score", "compare", "report"):
+        main([command, str(plan.folder)])
+    page = (plan.folder / "report.html").read_text()
+    assert "<script" not in page and "<img" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_report_before_compare_says_what_to_do(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, some(2))
+    with pytest.raises(UserError, match="eval run"):
+        gather(plan, None)
+
+
+def test_curves_keep_the_last_row_of_a_step_and_skip_null(tmp_path: Path) -> None:
+    rows = [
+        {"phase": "grpo", "step": 1, "reward": 0.1, "rewards/perspective": None},
+        {"phase": "grpo", "step": 2, "reward": 0.2, "rewards/perspective": 0.5},
+        {"phase": "grpo", "step": 2, "reward": 0.3, "rewards/perspective": 0.5},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_curves(tmp_path)
+    assert [(one.name, one.steps, one.values) for one in found] == [("reward", (1, 2), (0.1, 0.3))]
+    (tmp_path / "metrics.jsonl").write_text("{}\n")
+    with pytest.raises(UserError, match=r"metrics\.jsonl:1"):
+        read_curves(tmp_path)
+
+
+def command(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "eval", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+WRONG = [
+    (("plan", "nowhere.yaml", "--out", "{tmp}/p"), "nowhere.yaml: no such config"),
+    (("run", "{tmp}", "--system", "a/b", "--server", "x"), "--system 'a/b'"),
+    (("score", "{tmp}"), "plan.json: not there"),
+    (("plan", "{tmp}/bad.yaml", "--out", "{tmp}/p"), "unknown key sampling.temprature"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), WRONG)
+def test_a_mistake_is_one_line_and_code_2(
+    tmp_path: Path, words: tuple[str, ...], expected: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text("examples: x\nsampling: {temprature: 1.0}\n")
+    found = command(*(word.replace("{tmp}", str(tmp_path)) for word in words))
+    assert found.returncode == 2
+    assert found.stderr.count("\n") == 1
+    assert expected in found.stderr
+    assert not (tmp_path / "p").exists()
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom eval.__main__ import main\ntry:\n main(['--help'])\nexcept SystemExit:\n"
+        " pass\nprint([m for m in ('torch','numpy','pydantic','aiohttp') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert found.stdout.rstrip().endswith("[]")
