@@ -90,20 +90,30 @@ class InProcess:
         with torch.inference_mode():
             output = self._model.generate(
                 **batch,
-                do_sample=False,
-                max_new_tokens=sampling.max_tokens,
-                pad_token_id=self._tokenizer.pad_token_id,
                 logits_processor=_processors(sampling, [call.seed for call in calls]),
-                generation_config=_plain_generation(self._model.generation_config),
+                generation_config=self._plain_generation(sampling.max_tokens),
             )
         width = batch["input_ids"].shape[1]
         ends = self._ends()
         return [_cut(row, ends) for row in output[:, width:].tolist()]
 
+    def _plain_generation(self, max_new_tokens: int) -> Any:
+        """The checkpoint's end tokens, and none of its sampling defaults."""
+        from transformers import GenerationConfig
+
+        make: Any = GenerationConfig  # untyped in transformers
+        return make(
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            eos_token_id=sorted(self._ends()),
+            pad_token_id=self._tokenizer.pad_token_id,
+        )
+
     def _ends(self) -> frozenset[int]:
         found = self._model.generation_config.eos_token_id
         several = found if isinstance(found, list) else [found]
-        return frozenset([*several, self._tokenizer.eos_token_id])
+        known = [*several, self._tokenizer.eos_token_id]
+        return frozenset(token for token in known if token is not None)
 
     def _reply(self, prompt_tokens: int, new: list[int], seconds: float) -> Reply:
         ended = bool(new) and new[-1] in self._ends()
@@ -122,7 +132,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
+    quiet: Any = disable_progress_bar  # untyped in transformers
+    quiet()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if tokenizer.chat_template is None:
         raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
@@ -144,14 +155,6 @@ def _refuse_unsupported(sampling: Sampling) -> None:
             )
     if sampling.stop:
         raise UserError("sampling.stop: the in-process engine has none; empty it or use --server")
-
-
-def _plain_generation(loaded: Any) -> Any:
-    """The checkpoint's end tokens, and none of its sampling defaults."""
-    from transformers import GenerationConfig
-
-    make: Any = GenerationConfig  # untyped in transformers
-    return make(eos_token_id=loaded.eos_token_id, bos_token_id=loaded.bos_token_id)
 
 
 def _processors(sampling: Sampling, seeds: list[int]) -> Any:
