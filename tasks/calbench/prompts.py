@@ -67,8 +67,8 @@ def _setting(agents: str, num_slots: int) -> str:
     return (
         f"Agents {', '.join(agents)} each have a calendar of slots 0 to {num_slots - 1}. "
         "Cell B2 is agent B's slot 2. F: free. M<c>: an errand that can move at cost c. X: an "
-        "errand that cannot move. Everybody knows the start calendars. Later an agent knows only what it did, "
-        "said or was told itself. What is said is true."
+        "errand that cannot move. Everybody knows the start calendars. Later an agent knows only "
+        "what it did, said or was told itself. What is said is true."
     )
 
 

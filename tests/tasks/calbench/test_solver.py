@@ -4,8 +4,8 @@ import itertools
 import random
 
 import pytest
-from ortools.sat.python import cp_model
 
+from scripts.cp_sat import cp_sat_optimum
 from tasks.calbench.calendars import CalendarTask
 from tasks.calbench.replay import ReplayError, replay, witness
 from tasks.calbench.solver import (
@@ -59,31 +59,6 @@ def exhaustive(small: CalendarTask) -> int | None:
     return min(costs, default=None)
 
 
-def cp_sat(small: CalendarTask) -> int | None:
-    """The same problem as a constraint model, with the room rule (free entries >= meetings)."""
-    for agent, row in enumerate(small.calendars):
-        if row.count(None) < sum(agent in m.participants for m in small.meetings):
-            return None
-    model = cp_model.CpModel()
-    place = [[model.new_bool_var("") for _ in range(small.num_slots)] for _ in small.meetings]
-    terms = []
-    for row in place:
-        model.add_exactly_one(row)
-    for agent, entries in enumerate(small.calendars):
-        mine = [m for m, meeting in enumerate(small.meetings) if agent in meeting.participants]
-        for slot, entry in enumerate(entries):
-            model.add_at_most_one(place[m][slot] for m in mine)
-            if entry is not None and entry.blocked:
-                model.add(sum(place[m][slot] for m in mine) == 0)
-            elif entry is not None:
-                terms += [entry.cost * place[m][slot] for m in mine]
-    model.minimize(sum(terms))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    status = solver.solve(model)
-    return round(solver.objective_value) if status == cp_model.OPTIMAL else None
-
-
 def optimum(small: CalendarTask) -> int | None:
     table = plan_table(small.calendars, small.meetings)
     return None if table is None else table.optimum
@@ -100,7 +75,7 @@ def test_3000_random_small_tasks_agree_with_exhaustive_replay() -> None:
 def test_1000_random_small_tasks_agree_with_cp_sat() -> None:
     rng = random.Random("cp-sat")
     tasks = [random_task(rng) for _ in range(1000)]
-    assert [optimum(small) for small in tasks] == [cp_sat(small) for small in tasks]
+    assert [optimum(small) for small in tasks] == [cp_sat_optimum(small) for small in tasks]
 
 
 def test_216_public_tasks_agree_with_the_record_cp_sat_and_replay() -> None:
@@ -108,7 +83,7 @@ def test_216_public_tasks_agree_with_the_record_cp_sat_and_replay() -> None:
     for public in [one for file in files for one in read_public(file)]:
         table = plan_table(public.calendars, public.meetings)
         assert table is not None
-        assert table.optimum == public.recorded_optimum == cp_sat(public), public.id
+        assert table.optimum == public.recorded_optimum == cp_sat_optimum(public), public.id
         slots = first_optimal_plan(table)
         rounds = witness(public.calendars, public.meetings, slots)
         assert replay(public.calendars, public.meetings, rounds) == table.optimum, public.id
