@@ -122,7 +122,10 @@ def _run(options: argparse.Namespace) -> int:
     )
     if outcome.stopped or outcome.owed:
         why = outcome.stopped or "some requests failed"
-        print(f"{why}; {outcome.owed} still owed, run the same command again", file=sys.stderr)
+        reason = f" ({outcome.why})" if outcome.why else ""
+        print(
+            f"{why}{reason}; {outcome.owed} still owed, run the same command again", file=sys.stderr
+        )
     return outcome.exit_code
 
 

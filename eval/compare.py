@@ -122,15 +122,20 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     for group in groups(plan.kinds, variants):
         found = pairs(items, group)
         contrasts.append(contrast(group, found, _name(group) in declared))
-        if group.variant == variants[-1] and {"PUBLIC", "PRIVATE"} <= set(variants):
+        wide = (group.measure.name, group.condition, ALL)
+        if group.variant == "PRIVATE" and "PUBLIC" in variants and wide in declared:
             gap = Group(group.measure, group.condition, GAP)
             contrasts.append(contrast(gap, gap_pairs(items, gap), False))
+    contrasts = adjusted(contrasts)
     result = {
         "plan_hash": plan.hash,
         "base": asdict(read_identity(_identity_path(plan, base))),
         "trained": asdict(read_identity(_identity_path(plan, trained))),
-        "warnings": warnings(plan, base, trained, base_rows, trained_rows),
-        "contrasts": [asdict(one) for one in adjusted(contrasts)],
+        "warnings": [
+            *warnings(plan, base, trained, base_rows, trained_rows),
+            *(text for one in contrasts if (text := fragile(one))),
+        ],
+        "contrasts": [asdict(one) for one in contrasts],
     }
     write_json(plan.folder / "compare.json", result)
     return result
@@ -326,6 +331,19 @@ def verdict(low: float | None, high: float | None, p: float | None, measure: Mea
     if not excludes:
         return "no difference shown"
     return "better" if (low > 0) == measure.higher_is_better else "worse"
+
+
+def fragile(one: Contrast) -> str:
+    """A sentence where incomplete answers could turn a primary verdict round; else empty."""
+    if not one.primary or one.verdict not in ("better", "worse") or one.difference is None:
+        return ""
+    ends = (one.if_incomplete_wrong, one.bound_low, one.bound_high)
+    if all(end is None or end * one.difference > 0 for end in ends):
+        return ""
+    return (
+        f"{one.label} ({one.condition}): {one.verdict} over the requests both completed "
+        f"({one.cells} of {one.planned} cells), but the incomplete ones could turn that round"
+    )
 
 
 def adjusted(contrasts: list[Contrast]) -> list[Contrast]:

@@ -51,11 +51,17 @@ class Engine(Protocol):
     workers: int
 
     async def describe(self, probes: Sequence[Call]) -> Served:
-        """What is served; ``probes`` are rendered, not generated. Raises ``UserError``."""
+        """What is served; ``probes`` are rendered, not generated.
+
+        Raises ``UserError`` on a plan it cannot carry out, else as ``model_card``.
+        """
         ...
 
     async def model_card(self) -> Mapping[str, str]:
-        """Facts that stay equal while the same model is served."""
+        """Facts that stay equal while the same model is served.
+
+        Raises ``ServerUnreachable``, ``ServerChanged``.
+        """
         ...
 
     async def complete(self, calls: Sequence[Call]) -> list[Reply]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eval.intervals import cluster_interval, numbered, run_std
+from eval.intervals import cluster_interval, numbered, pass_hat, run_std
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD, Measure
 from eval.records import COMPLETE, UNDELIVERED, Key, Scored, sha256
 
@@ -140,6 +140,25 @@ def _summary(values: list[list[float]], sources: list[str], cells: int, planned:
         clusters=found.clusters,
         total=sum(map(sum, values)),
     )
+
+
+def pass_power(rows: Rows, group: Group, runs: int, k: int) -> Summary:
+    """pass^k of a measure that is 0 or 1: the chance that k of a request's runs all succeed.
+
+    Only requests with a value in every run count; ``cells`` of ``planned`` requests do.
+    """
+    by_item: dict[str, list[Scored]] = defaultdict(list)
+    for row in rows.values():
+        if group.holds(row):
+            by_item[row.id].append(row)
+    values, sources = [], []
+    for item in by_item.values():
+        found = [v for row in item if (v := value(row, group.measure)) is not None]
+        if len(found) == runs:
+            successes = sum(v == 1.0 for v in found)
+            values.append([pass_hat(successes, runs, k)])
+            sources.append(item[0].source)
+    return _summary(values, sources, len(values), len(by_item))
 
 
 def matched(rows: Rows, variants: Iterable[str], measure: Measure) -> dict[Key, Scored]:

@@ -71,23 +71,25 @@ class OpenAIServer:
         await self.close()
 
     async def model_card(self) -> Mapping[str, str]:
-        """Name, path and length limit of the served model. Raises ``UserError`` if not served."""
+        """Name, path and length limit of the served model. None served: ``ServerChanged``."""
         url = f"{self._root}/v1/models"
         try:
             async with self._session().get(url) as response:
                 status, body = response.status, await response.json(content_type=None)
         except (*CONNECTION_ERRORS, TimeoutError):
-            raise UserError(
+            raise ServerUnreachable(
                 f"server {self._root}: does not answer; start it with scripts/serve_vllm.sh"
             ) from None
         except ValueError:
-            raise UserError(f"{url}: does not answer in JSON; is it an OpenAI server?") from None
+            raise ServerChanged(
+                f"{url}: does not answer in JSON; is it an OpenAI server?"
+            ) from None
         cards = body.get("data") if status == 200 and isinstance(body, dict) else None
         if not isinstance(cards, list):
-            raise UserError(f"{url}: HTTP {status}, no list of models; is it an OpenAI server?")
+            raise ServerChanged(f"{url}: HTTP {status}, no list of models; is it an OpenAI server?")
         served = {str(card.get("id")): card for card in cards if isinstance(card, dict)}
         if self._model not in served:
-            raise UserError(
+            raise ServerChanged(
                 f"server {self._root}: serves {', '.join(sorted(served)) or 'nothing'}, "
                 f"not {self._model!r}; give --model one of those"
             )
@@ -99,6 +101,8 @@ class OpenAIServer:
         card = await self.model_card()
         rendered = [await self._tokenize(probe) for probe in probes]
         known = [tokens for tokens in rendered if tokens is not None]
+        for probe, (ids, _) in zip(probes, known, strict=False):
+            _refuse_overflow(len(ids), probe.sampling.max_tokens, card["max_model_len"])
         complete = len(known) == len(rendered) and bool(known)
         return Served(
             engine="openai_server",
@@ -153,7 +157,7 @@ class OpenAIServer:
     async def _attempt(self, payload: bytes) -> tuple[Reply, float | None]:
         """One try. The second value: None, final; otherwise seconds the server asks to wait."""
         if self._failures_in_row >= self._transport.max_connection_errors:
-            raise ServerUnreachable(self._root)
+            raise ServerUnreachable(f"server {self._root}: does not answer any more")
         while (pause := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(pause + random.uniform(0, self._transport.backoff_s))
         url = f"{self._root}/v1/chat/completions"
@@ -175,7 +179,7 @@ class OpenAIServer:
     def _connection_failed(self, error: Exception) -> Reply:
         self._failures_in_row += 1
         if self._failures_in_row >= self._transport.max_connection_errors:
-            raise ServerUnreachable(self._root) from error
+            raise ServerUnreachable(f"server {self._root}: {type(error).__name__}") from error
         return Reply("http_error", error=f"{type(error).__name__}: {error}"[:300])
 
     def _refused(self, status: int, raw: bytes, wait_s: float) -> tuple[Reply, float | None]:
@@ -236,6 +240,15 @@ def retry_after_seconds(value: str, now: float) -> float:
 def _is_overflow(message: str) -> bool:
     lowered = message.lower()
     return "maximum context length" in lowered or "context_length_exceeded" in lowered
+
+
+def _refuse_overflow(prompt: int, answer: int, limit: str) -> None:
+    """A plan whose first requests cannot fit is not worth starting; never cut a prompt."""
+    if limit.isdigit() and prompt + answer > int(limit):
+        raise UserError(
+            f"a prompt of {prompt} tokens and max_tokens {answer} exceed the server's limit "
+            f"{limit}; plan with less sampling.max_tokens, or serve with more --max-model-len"
+        )
 
 
 def _ends_with_think(tail: str) -> bool:

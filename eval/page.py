@@ -37,6 +37,11 @@ td:first-child{white-space:normal;min-width:205px}
 tr.group td{border-bottom:none;padding-top:20px;font-weight:650}
 tr.main td:first-child{font-weight:650}
 table.systems td:first-child{min-width:96px}
+table.narrow{font-size:12px}table.narrow td:first-child{white-space:nowrap}
+.grid{font-size:12px}.grid td,.grid th{padding:1px 4px;border:0;text-align:center;
+font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+.grid td:first-child{min-width:0;text-align:left;color:var(--soft);padding-left:0}
+.grid b{color:var(--worse);border-bottom:2px solid var(--worse);font-weight:600}
 td.in:first-child{padding-left:14px;color:var(--soft)}
 td.deep:first-child{padding-left:28px;color:var(--soft)}
 td small{display:block;color:var(--soft);font-size:11.5px;line-height:1.2}
@@ -54,7 +59,7 @@ margin:8px 0 6px}
 margin-bottom:8px;font-weight:600}
 .card header span{color:var(--soft);font-weight:400;text-align:right}
 pre{margin:0;font:12px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
-white-space:pre-wrap;overflow-wrap:anywhere;max-height:260px;overflow:auto}
+white-space:pre-wrap;unicode-bidi:isolate;overflow-wrap:anywhere;max-height:260px;overflow:auto}
 details{margin:8px 0}summary{cursor:pointer;color:var(--soft);font-size:13.5px}
 details[open] summary{margin-bottom:8px}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 22px;margin:10px 0;font-size:13.5px}
@@ -171,17 +176,34 @@ def _examples(examples: Sequence[SideBySide]) -> str:
     ]
     return (
         "<h2>Answers side by side</h2>"
-        '<p class="sub">Per condition the clearest gain and the clearest loss of run 1.</p>'
-        + "".join(blocks)
+        '<p class="sub">Run 1: per condition the clearest gain and the clearest loss in reward. '
+        "Wrong entries are underlined.</p>" + "".join(blocks)
     )
 
 
 def _card(answer: Answer) -> str:
     text = answer.text[:MAX_SHOWN] + (" […]" if len(answer.text) > MAX_SHOWN else "")
+    raw = f"<pre>{escape(text) or '(nothing)'}</pre>"
+    if answer.grid:
+        raw = f"{_grid(answer)}<details><summary>as written</summary>{raw}</details>"
     return (
         f'<div class="card"><header>{escape(answer.system)}<span>{escape(answer.verdict)}</span>'
-        f"</header><pre>{escape(text) or '(nothing)'}</pre></div>"
+        f"</header>{raw}</div>"
     )
+
+
+def _grid(answer: Answer) -> str:
+    """The stated entries, one row per agent; wrong ones marked, the right entry on hover."""
+    lines = []
+    for agent, entries in answer.grid:
+        cells = "".join(
+            f"<td>{escape(stated)}</td>"
+            if stated == right
+            else f'<td><b title="right: {escape(right)}">{escape(stated)}</b></td>'
+            for stated, right in entries
+        )
+        lines.append(f"<tr><td>{escape(agent)}</td>{cells}</tr>")
+    return f'<div class="wide"><table class="grid">{"".join(lines)}</table></div>'
 
 
 def how(report: Report) -> list[tuple[str, str]]:
@@ -203,7 +225,8 @@ def how(report: Report) -> list[tuple[str, str]]:
         found.append(
             (
                 f"system {one.system}",
-                f"{one.model} by {one.engine}, fingerprint {one.fingerprint}; {states}",
+                f"{one.model} by {one.engine}, fingerprint {one.fingerprint}; "
+                f"{states}; {report.tokens[one.system]:,} tokens written",
             )
         )
     found.append(("versions", ", ".join(f"{name} {v}" for name, v in report.versions.items())))

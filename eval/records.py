@@ -14,8 +14,9 @@ Files of one plan folder::
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -101,6 +102,7 @@ class Scored:
     completion_tokens: int | None = None
 
 
+REPEATED = ("id", "source", "story", "variant", "condition", "holder", "state", "note")
 RecordT = TypeVar("RecordT", Response, Scored)
 
 
@@ -180,4 +182,12 @@ def read_scores(path: Path) -> Iterator[Scored]:
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
-            yield from_line(line, Scored, f"{path}:{number}")
+            yield _shared(from_line(line, Scored, f"{path}:{number}"))
+
+
+def _shared(row: Scored) -> Scored:
+    """The same row with one copy of each repeated text: tables hold tens of thousands of rows."""
+    texts = {name: sys.intern(str(getattr(row, name))) for name in REPEATED}
+    parts = {sys.intern(name): found for name, found in row.parts.items()}
+    measures = {sys.intern(name): found for name, found in row.measures.items()}
+    return replace(row, **texts, parts=parts, measures=measures)  # type: ignore[arg-type]

@@ -16,15 +16,17 @@ from eval.compare import load_rows
 from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
-from eval.metrics import ALL, Group, Rows, Summary, matched, summarize
+from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json, read_scores
-from eval.responses import read_at, read_index
+from eval.records import COMPLETE, Identity, read_identity, read_json, read_scores
+from eval.responses import Index, read_at, read_index
 from eval.scoring import policy_path, score_path, systems
+from tasks.calbench.answers import Belief, read
 from tasks.calbench.policies import POLICIES
+from tasks.calbench.reference import parse
 from tasks.example import Example
 
-NUM_EXAMPLES = 4
+NUM_EXAMPLES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,20 @@ class SystemsTable:
     rows: tuple[SystemRow, ...]
 
 
+Grid = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one system wrote to one request, and how it was judged."""
+    """What one system wrote to one request, and how it was judged.
+
+    ``grid``: of a complete belief, per agent its (stated, right) entries; else empty.
+    """
 
     system: str
     text: str
-    state: str
     verdict: str
+    grid: Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,7 @@ class Report:
     warnings: tuple[str, ...]
     tables: tuple[SystemsTable, ...]
     states: Mapping[str, Mapping[str, int]]
+    tokens: Mapping[str, int]
     identities: tuple[Identity, ...]
     curves: tuple[Curve, ...]
     examples: tuple[SideBySide, ...]
@@ -110,6 +119,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         warnings=tuple(compared["warnings"]),
         tables=tuple(systems_tables(plan, rows, base, trained)),
         states={name: tally["states"] for name, tally in tallies.items()},
+        tokens={name: tally["completion_tokens"] for name, tally in tallies.items()},
         identities=tuple(
             read_identity(plan.folder / "responses" / f"{name}.json") for name in names
         ),
@@ -153,6 +163,7 @@ def _columns(kind: str) -> tuple[tuple[str, str, str], ...]:
         (ANSWERED.name, "complete", ANSWERED.unit),
         (REWARD.name, REWARD.label, REWARD.unit),
         (head.name, head.label, head.unit),
+        (f"{head.name}/every", "in every run", head.unit),
         (f"{head.name}/PUBLIC", "in PUBLIC", head.unit),
         (f"{head.name}/PRIVATE", "in PRIVATE", head.unit),
         *((m.name, m.label, m.unit) for m in others),
@@ -165,6 +176,9 @@ def _cells(rows: Rows, condition: str, kind: str) -> dict[str, Summary]:
     cells = {
         m.name: summarize(rows, Group(m, condition, ALL)) for m in (REWARD, ANSWERED, *fitting)
     }
+    runs = max((row.run for row in rows.values()), default=1)
+    place = Group(head, condition, ALL)
+    cells[f"{head.name}/every"] = pass_power(rows, place, runs, runs)
     variants = sorted({row.variant for row in rows.values()})
     paired = matched(rows, variants, head)
     for variant in variants:
@@ -183,14 +197,14 @@ def side_by_side(plan: Plan, base: str, trained: str, rows: Mapping[str, Rows]) 
     for example in plan.requests():
         if example.id in chosen:
             answers = tuple(
-                _answer(name, example, rows[name], *logs[name]) for name in (base, trained)
+                _answer(plan, name, example, rows[name], *logs[name]) for name in (base, trained)
             )
             found.append(_beside(example, answers))
     return found
 
 
 def _chosen(plan: Plan, base: Rows, trained: Rows) -> list[str]:
-    """Per condition: the clearest gain and the clearest loss, ties by plan order."""
+    """Per condition: the clearest gain and the clearest loss, PRIVATE first, then plan order."""
     gains: list[tuple[str, bool, float, str]] = []
     for name in plan.ids:
         first, second = base[(name, 1)], trained[(name, 1)]
@@ -200,20 +214,38 @@ def _chosen(plan: Plan, base: Rows, trained: Rows) -> list[str]:
     chosen: list[str] = []
     for condition in plan.kinds:
         here = [one for one in gains if one[0] == condition]
-        best = max(here, key=lambda one: (one[2], one[1]), default=None)
-        worst = min(here, key=lambda one: (one[2], not one[1]), default=None)
-        chosen += [one[3] for one in (best, worst) if one is not None]
+        for sign in (1, -1):
+            moved = [one for one in here if sign * one[2] > 0]
+            if moved:
+                chosen.append(max(moved, key=lambda one: (abs(one[2]), one[1]))[3])
     return chosen[:NUM_EXAMPLES]
 
 
-def _answer(name: str, example: Example, rows: Rows, path: Path, index: Any) -> Answer:
+def _answer(
+    plan: Plan, name: str, example: Example, rows: Rows, path: Path, index: Index
+) -> Answer:
     row = rows[(example.id, 1)]
     offset = index.offsets.get((example.id, 1))
     text = ""
     if offset is not None:
         with path.open("rb") as log:
             text = read_at(log, offset).text
-    return Answer(name, text, row.state, _verdict(row.state, row.reward, row.measures))
+    identity = read_identity(path.with_suffix(".json"))
+    grid = _grid(example, text, identity.prefilled_think) if row.state == COMPLETE else ()
+    return Answer(name, text, _verdict(row.state, row.reward, row.measures), grid)
+
+
+def _grid(example: Example, text: str, prefilled_think: bool) -> Grid:
+    reference = parse(example.target)
+    answer = read(text, reference, prefilled_think)
+    if not isinstance(answer, Belief):
+        return ()
+    return tuple(
+        (agent, tuple((one or "?", right) for one, right in zip(stated, true, strict=True)))
+        for agent, stated, true in zip(
+            reference.agents, answer.entries, reference.belief, strict=True
+        )
+    )
 
 
 def _verdict(state: str, reward: float | None, measures: Mapping[str, float]) -> str:

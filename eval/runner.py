@@ -34,6 +34,7 @@ class Outcome:
     owed: int
     states: Counter[str] = field(default_factory=Counter)
     stopped: str = ""
+    why: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -54,13 +55,12 @@ async def run_system(plan: Plan, system: str, engine: Engine, progress: bool = T
     Raises ``UserError`` before the first request when the server is not there, serves another
     model, or when the folder holds answers of another identity under this name.
     """
-    identity = await _identify(plan, system, engine)
+    identity, card = await _identify(plan, system, engine)
     path = log_path(plan, system)
     log = ResponseLog(path)
     try:
-        _settle_identity(path.with_suffix(".json"), identity)
         index = read_index(path, plan.holds)
-        card = await engine.model_card()
+        _settle_identity(path.with_suffix(".json"), identity, is_new=not index.offsets)
         session = _Session(plan, engine, log, index.final, card)
         planned = len(plan.ids) * plan.config.runs
         with tqdm(
@@ -76,22 +76,26 @@ async def run_system(plan: Plan, system: str, engine: Engine, progress: bool = T
     finally:
         log.close()
     owed = planned - len(index.final)
-    return Outcome(system, planned, owed, session.states, stopped)
+    return Outcome(system, planned, owed, session.states, stopped, session.why)
 
 
-async def _identify(plan: Plan, system: str, engine: Engine) -> Identity:
+async def _identify(plan: Plan, system: str, engine: Engine) -> tuple[Identity, Mapping[str, str]]:
     """Ask the engine what it serves; probe with the first request of each condition."""
-    served = await engine.describe(_probes(plan))
-    prefilled = _prefilled(plan, served)
-    return Identity(
+    try:
+        served = await engine.describe(_probes(plan))
+        card = await engine.model_card()
+    except (ServerUnreachable, ServerChanged) as error:
+        raise UserError(str(error)) from None
+    identity = Identity(
         system=system,
         plan_hash=plan.hash,
         engine=served.engine,
         model=served.model,
         fingerprint=served.fingerprint,
-        prefilled_think=prefilled,
+        prefilled_think=_prefilled(plan, served),
         prompts_hash=served.prompts_hash,
     )
+    return identity, card
 
 
 def _probes(plan: Plan) -> list[Call]:
@@ -116,9 +120,11 @@ def _prefilled(plan: Plan, served: Served) -> bool:
     return served.prefilled_think
 
 
-def _settle_identity(path: Path, identity: Identity) -> None:
+def _settle_identity(path: Path, identity: Identity, is_new: bool) -> None:
     """Write the identity the first time; later it must be equal."""
     if not path.exists():
+        if not is_new:
+            raise UserError(f"{path}: gone, so whose the answers beside it are is not known")
         write_identity(path, identity)
         return
     fields = differing(asdict(read_identity(path)), asdict(identity))
@@ -150,6 +156,7 @@ class _Session:
         self._unchecked: list[Key] = []  # answered since the server last proved unchanged
         self._owed = self._stream()
         self.states: Counter[str] = Counter()
+        self.why = ""
         self.bar: tqdm[NoReturn] | None = None
 
     def _stream(self) -> Iterator[Owed]:
@@ -171,9 +178,11 @@ class _Session:
                 await _first_failure(everything, watch)
                 await self._check_server()
                 return ""
-            except ServerUnreachable:
+            except ServerUnreachable as error:
+                self.why = str(error)
                 return "server_unreachable"
-            except ServerChanged:
+            except ServerChanged as error:
+                self.why = str(error)
                 self._void_unchecked()
                 return "server_changed"
             except asyncio.CancelledError:
@@ -203,14 +212,9 @@ class _Session:
 
     async def _check_server(self) -> None:
         """Raise unless the server still serves what it served at the start."""
-        try:
-            card = await self._engine.model_card()
-        except UserError as error:
-            if "does not answer" in str(error):
-                raise ServerUnreachable(str(error)) from error
-            raise ServerChanged(str(error)) from error
+        card = await self._engine.model_card()
         if card != self._card:
-            raise ServerChanged(f"{self._card} became {card}")
+            raise ServerChanged(f"the served model was {self._card}, now it is {card}")
         self._unchecked.clear()
 
     def _void_unchecked(self) -> None:

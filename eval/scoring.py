@@ -48,6 +48,8 @@ class Tally:
     duplicates: int
     superseded: int
     attempts: int
+    prompt_tokens: int
+    completion_tokens: int
     repeated_requests: int
     identical_requests: int
 
@@ -78,14 +80,15 @@ def score_system(plan: Plan, system: str) -> Tally:
         raise UserError(f"{path}: answers plan {identity.plan_hash}, this is {plan.hash}; move it")
     index = read_index(path, plan.holds)
     states: Counter[str] = Counter()
-    lines = _system_lines(plan, path, index, identity, states)
+    tokens: Counter[str] = Counter()
+    lines = _system_lines(plan, path, index, identity, states, tokens)
     write_atomically(score_path(plan, system), lines)
-    tally = _tally(plan, index, states)
+    tally = _tally(plan, index, states, tokens)
     write_json(score_path(plan, system).with_suffix(".json"), asdict(tally))
     return tally
 
 
-def _tally(plan: Plan, index: Index, states: Mapping[str, int]) -> Tally:
+def _tally(plan: Plan, index: Index, states: Mapping[str, int], tokens: Mapping[str, int]) -> Tally:
     repeated = identical = 0
     for name in plan.ids:
         texts = [index.digests[(name, run)] for run in plan.runs if (name, run) in index.final]
@@ -96,13 +99,20 @@ def _tally(plan: Plan, index: Index, states: Mapping[str, int]) -> Tally:
         duplicates=index.duplicates,
         superseded=index.superseded,
         attempts=index.attempts,
+        prompt_tokens=tokens["prompt"],
+        completion_tokens=tokens["completion"],
         repeated_requests=repeated,
         identical_requests=identical,
     )
 
 
 def _system_lines(
-    plan: Plan, path: Path, index: Index, identity: Identity, states: Counter[str]
+    plan: Plan,
+    path: Path,
+    index: Index,
+    identity: Identity,
+    states: Counter[str],
+    tokens: Counter[str],
 ) -> Iterator[str]:
     with path.open("rb") as log:
         for example in plan.requests():
@@ -114,6 +124,8 @@ def _system_lines(
                     response = read_at(log, offset)
                     scored = judge(plan, example, response, identity.prefilled_think)
                 states[scored.state] += 1
+                tokens["prompt"] += scored.prompt_tokens or 0
+                tokens["completion"] += scored.completion_tokens or 0
                 yield to_line(scored)
 
 

@@ -14,13 +14,13 @@ from eval.report import Report, SystemsTable
 
 def paired_table(report: Report) -> str:
     shown = [one for one in report.contrasts if _is_main(one)]
-    rest = [one for one in report.contrasts if not _is_main(one)]
+    rest = [one for one in report.contrasts if not _is_main(one) and one["planned"]]
     return (
         f'<p class="sub">{PAIRED_NOTE}</p>{_contrast_table(report, shown)}'
-        f"<details><summary>All {len(report.contrasts)} contrasts, with PUBLIC and PRIVATE "
-        f"apart</summary>{_contrast_table(report, rest)}</details>"
-        f"<details><summary>Paired counts per run, bounds, sensitivity, support</summary>"
-        f"{_detail_table(report, report.contrasts)}</details>"
+        f"<details><summary>The other measures in PUBLIC and PRIVATE apart</summary>"
+        f"{_contrast_table(report, rest)}</details>"
+        f"<details><summary>Paired counts, bounds, sensitivity, support</summary>"
+        f'<p class="sub">{DETAIL_NOTE}</p>{_detail_table(report, shown)}</details>'
     )
 
 
@@ -28,6 +28,12 @@ PAIRED_NOTE = (
     "Over the cells that are complete for both. The interval and p treat the source task as the "
     "unit. Rows in bold were declared beforehand and share one Holm correction; all others are "
     "exploratory. Blue: better; orange: worse; grey: not shown."
+)
+
+
+DETAIL_NOTE = (
+    "Counts are summed over runs and describe only: runs of one request are not independent. "
+    "Bounds: every cell without a value at its worst, at its best. Support: the cells used."
 )
 
 
@@ -65,7 +71,7 @@ def _contrast_row(one: Mapping[str, Any], scale: float) -> str:
     if one["variant"] != "all":
         name, indent = one["variant"], "deep"
         if not _is_main(one):
-            name = f"{one['label']}, {one['variant']}"
+            name = f"{one['label']} · {one['variant']}"
     coverage = one["cells"] / one["planned"] if one["planned"] else 0.0
     cells = [
         f'<td class="{indent}">{escape(name)}</td>',
@@ -115,8 +121,8 @@ def _forest(one: Mapping[str, Any], scale: float) -> str:
 
 def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str:
     head = (
-        "<tr><th></th><th>both / only trained / only base / neither</th>"
-        "<th>McNemar mid-p, run by run</th><th>bounds</th><th>incomplete = wrong</th>"
+        "<tr><th></th><th>both / trained /<br>base / neither</th>"
+        "<th>McNemar mid-p<br>run by run</th><th>bounds</th><th>incomplete<br>= wrong</th>"
         f"<th>± runs<br>{escape(report.base)}</th><th>± runs<br>{escape(report.trained)}</th>"
         "<th>support</th></tr>"
     )
@@ -124,20 +130,21 @@ def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str
     for one in contrasts:
         total = summed(one["counts"])
         counts = " / ".join(str(total[name]) for name in ("n11", "n10", "n01", "n00"))
-        mid = " ".join(f"{run['mid_p']:.2f}" for run in one["counts"])
-        bounds = ""
+        mid = " ".join(p_value(run["mid_p"]) for run in one["counts"])
+        bounds = wrong = ""
         if one["bound_low"] is not None:
             ends = (signed(one[name], one["unit"]) for name in ("bound_low", "bound_high"))
             bounds = " to ".join(ends)
-        name = f"{place(one)} · {one['variant']}"
+            wrong = signed(one["if_incomplete_wrong"], one["unit"])
+        name = place(one) if one["variant"] == "all" else f"{place(one)} · {one['variant']}"
         lines.append(
             f"<tr><td>{escape(name)}</td><td>{counts if one['counts'] else ''}</td><td>{mid}</td>"
-            f"<td>{bounds}</td><td>{signed(one['if_incomplete_wrong'], one['unit'])}</td>"
+            f"<td>{bounds}</td><td>{wrong}</td>"
             f"<td>{number(one['base_run_std'], one['unit'])}</td>"
             f"<td>{number(one['trained_run_std'], one['unit'])}</td>"
             f"<td><code>{escape(one['support'])}</code></td></tr>"
         )
-    return f'<div class="wide"><table>{head}{"".join(lines)}</table></div>'
+    return f'<div class="wide"><table class="narrow">{head}{"".join(lines)}</table></div>'
 
 
 def systems_table(table: SystemsTable) -> str:
@@ -172,6 +179,6 @@ def _summary(one: Summary | None, unit: str, is_coverage: bool) -> str:
     elif unit == "hit" and one.std is None:
         below = f"{one.total:,.0f} of {one.cells:,}"
     else:
-        std = "" if one.std is None else f"± {number(one.std, unit, bare=True)} "
+        std = "" if one.std is None else f"± {number(one.std, unit, bare=True)} · "
         below = f"{std}n {one.cells:,}"
     return f"<span{bounds}>{number(one.mean, unit)}</span><small>{below}</small>"

@@ -9,6 +9,7 @@ from eval.compare import (
     Pair,
     compare,
     contrast,
+    fragile,
     gap_pairs,
     paired_items,
     pairs,
@@ -16,7 +17,7 @@ from eval.compare import (
     verdict,
 )
 from eval.measures import ALL, REWARD
-from eval.metrics import Group
+from eval.metrics import Group, pass_power
 from eval.records import Key, Scored
 from eval.scoring import score_system
 from tests.eval.stories import make_plan, some
@@ -107,6 +108,29 @@ def test_incomplete_counts_as_wrong_for_measures_where_less_is_better() -> None:
     group = Group(ALL["infeasible"], "direct", "all")
     found = contrast(group, [Pair(("a", 1), "s", 0.0, None), Pair(("b", 1), "s", 0.0, 0.0)], False)
     assert found.if_incomplete_wrong == 0.5
+
+
+def test_a_verdict_that_incomplete_answers_could_turn_is_called_out() -> None:
+    sure = [Pair((f"r{n}", 1), f"s{n}", 0.0, 1.0) for n in range(12)]
+    lost = [Pair((f"x{n}", 1), f"s{n}", 0.0, None) for n in range(12)]
+    found = contrast(OPTIMAL, sure, True)
+    assert (found.verdict, fragile(found)) == ("better", "")
+    assert found.low == found.high == 1.0
+    found = contrast(OPTIMAL, sure + lost, True)
+    assert (found.verdict, found.bound_low) == ("better", 0.5)
+    assert fragile(found) == ""
+    base_lost = [Pair((f"y{n}", 1), f"s{n}", None, 0.0) for n in range(12)]
+    assert "12 of 24 cells" in fragile(contrast(OPTIMAL, sure + base_lost, True))
+
+
+def test_pass_power_leaves_out_requests_without_every_run() -> None:
+    def runs(name: str, values: list[float | None]) -> list[Scored]:
+        return [cell(name, n, value) for n, value in enumerate(values, 1)]
+
+    found = rows(runs("a", [1, 1, 1, 0, 0]) + runs("b", [1, 1, 1, 1, None]))
+    for k, expected in ((1, 0.6), (2, 0.3), (3, 0.1), (4, 0.0)):
+        summary = pass_power(found, OPTIMAL, 5, k)
+        assert (summary.mean, summary.cells, summary.planned) == (pytest.approx(expected), 1, 2)
 
 
 def test_no_common_cell_is_a_row_without_numbers() -> None:

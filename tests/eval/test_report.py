@@ -50,6 +50,11 @@ def test_the_page_holds_all_it_shows(reported: Plan) -> None:
     assert "How training went" in page
 
 
+def test_wrong_entries_are_marked(reported: Plan) -> None:
+    page = (reported.folder / "report.html").read_text()
+    assert '<b title="right: X">M' in page  # the start calendar where the holder knows of a lock
+
+
 def test_the_headline_has_the_number_and_its_interval(reported: Plan) -> None:
     text = (reported.folder / "report.md").read_text()
     first = json.loads((reported.folder / "compare.json").read_text())["contrasts"][0]
@@ -71,8 +76,8 @@ def test_text_of_a_model_is_escaped(tmp_path: Path) -> None:
     asked = some(4)
     plan = make_plan(tmp_path, asked)
     evil = "<script>alert(1)</script><img src=x onerror=y>|"
-    for name in ("base", "trained"):
-        with ScriptedServer(by_policy(asked, lambda reference: evil)) as server:
+    for name, policy in (("base", lambda reference: evil), ("trained", right_answer)):
+        with ScriptedServer(by_policy(asked, policy)) as server:
             run = ["run", str(plan.folder), "--system", name, "--server", server.url]
             main([*run, "--model", "m"])
     for command in ("score", "compare", "report"):

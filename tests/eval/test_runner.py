@@ -239,6 +239,14 @@ def test_context_overflow_is_asked_once_and_is_final(tmp_path: Path) -> None:
     assert rows(plan)[0]["state"] == "context_overflow"
 
 
+def test_requests_that_cannot_fit_are_refused_before_the_first(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, some(2), max_tokens=4000)
+    with ScriptedServer() as server:
+        with pytest.raises(UserError, match=r"max_tokens 4000 exceed the server's limit 4096"):
+            ask(plan, server)
+        assert server.bodies == []
+
+
 def test_a_model_that_changes_under_the_run_voids_its_rows(tmp_path: Path) -> None:
     transport = QUICK.model_copy(update={"check_every_s": 0.1, "concurrency": 1})
     plan = make_plan(tmp_path, some(40), transport=transport)
