@@ -124,6 +124,10 @@ def test_transport_overrides_are_checked(tmp_path: Path) -> None:
         plan.with_transport(["concurrency=0"])
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs/eval").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(__file__).resolve().parents[2] / "configs/eval").glob("*.yaml")),
+    ids=lambda p: p.stem,
+)
 def test_every_shipped_config_loads(path: Path) -> None:
     assert load(path, EvalConfig).runs == 5
