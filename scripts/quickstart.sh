@@ -23,6 +23,14 @@ phase() {                       # phase NAME COMMAND...: run it, remember how lo
     timings+=("$(printf '%6d s  %s' $((SECONDS - start)) "$name")")
 }
 
+attended() {                    # attended COMMAND...: run it and wait, yet answer a signal at once
+    set -m
+    "$@" </dev/null &
+    set +m
+    jobs+=("$!")
+    wait "$!"
+}
+
 in_background() {               # in_background LOG COMMAND...: a process group of its own; its pid is in $job
     local log="$1"; shift
     set -m
@@ -54,8 +62,8 @@ trap 'exit 143' TERM
 
 train() {
     if [ -d "$run/final" ]; then echo "$run/final is there: nothing to train"; return; fi
-    if [ -e "$run/manifest.json" ]; then "$python" -m train "$train_config" --resume; return; fi
-    "$python" -m train "$train_config"
+    if [ -e "$run/manifest.json" ]; then attended "$python" -m train "$train_config" --resume; return; fi
+    attended "$python" -m train "$train_config"
 }
 
 # What a system's answers depend on: its weights and the plan.
@@ -94,18 +102,18 @@ print(*(one.getsockname()[1] for one in pair))'))
 }
 
 score_and_report() {
-    "$python" -m eval score "$evaluation"
-    "$python" -m eval compare "$evaluation" --base base --trained trained
-    "$python" -m eval report "$evaluation" --train "$run"
+    attended "$python" -m eval score "$evaluation"
+    attended "$python" -m eval compare "$evaluation" --base base --trained trained
+    attended "$python" -m eval report "$evaluation" --train "$run"
 }
 
 mkdir -p "$work"
-phase "set-up of .venv" bash scripts/setup.sh train
+phase "set-up of .venv" attended bash scripts/setup.sh train
 in_background "$work/setup-serve.log" bash scripts/setup.sh serve     # beside the training
 serve_setup=$job
 phase "training" train
 phase "waiting for .venv-vllm" wait_for "$serve_setup" "the set-up of vLLM" "$work/setup-serve.log"
-phase "planning the evaluation" "$python" -m eval plan "$eval_config" --out "$evaluation"
+phase "planning the evaluation" attended "$python" -m eval plan "$eval_config" --out "$evaluation"
 phase "serving and asking both models" answer_both
 phase "scores, comparison, report" score_and_report
 printf '%s\n' "${timings[@]}"
