@@ -67,12 +67,16 @@ def test_one_pass_takes_every_row_and_pads_from_the_same_stage_and_says_so() -> 
 
 def test_repeats_are_said() -> None:
     stage = StageSize(Mix(turns={2: 1.0}), 3, "stages.0")
-    assert plan(0, [stage], ROWS, rows_per_batch=4).notes == ("stage 1: 4 rows, each up to 3 times",)
+    assert plan(0, [stage], ROWS, rows_per_batch=4).notes == (
+        "stage 1: 4 rows, each up to 3 times",
+    )
 
 
 def test_turns_that_no_row_has_are_refused_by_key() -> None:
     stage = StageSize(Mix(turns={7: 1.0}), 1, "curriculum.stages.0")
-    with pytest.raises(UserError, match=r"curriculum\.stages\.0\.turns: .* 7; the data has 2, 5, 9"):
+    with pytest.raises(
+        UserError, match=r"curriculum\.stages\.0\.turns: .* 7; the data has 2, 5, 9"
+    ):
         plan(0, [stage], ROWS, rows_per_batch=4)
 
 
