@@ -41,9 +41,18 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 
-# What BPE may merge into one token: a quoted entry with the punctuation that follows it
-# (`"M100",`), a word or cell with the space before it (` B8`), a run of punctuation, white space.
-PIECES = r'"[^"\s]{0,16}"[\]}:,{\[]*| ?\w+|[^\w\s"]+|"|\s+'
+# What BPE may merge into one token. Entries and cells, which the model copies, must be one each;
+# the stock phrases of rules and stories become one too, which nearly halves a prompt.
+PIECES = "|".join(
+    [
+        r'"[^"\s]{0,16}"[\]}:,{\[]*',  # a quoted entry and the punctuation behind it: "M100",
+        r" ?[A-Z]?[a-z]+(?: [a-z]+)*[.,:;]?",  # a phrase: cannot move any more.
+        r" ?\w+",  # a cell, a cost, an agent, a number:  B8
+        r'[^\w\s"]+',
+        r'"',
+        r"\s+",
+    ]
+)
 
 
 TemplateKwargs = dict[str, Any]  # what the chat template is called with besides the messages

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import torch
 from accelerate import PartialState
 from transformers import TrainerCallback, set_seed
+from transformers.utils.logging import disable_progress_bar
 
 from configs.training import Training
 from train import folder as run_folder
@@ -61,6 +62,7 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
         print(f"{config.folder}: this run is complete; see {config.folder / 'final'}")
         return 0
     grpo_arguments(config, config.folder / "checkpoints")  # refuses what TRL would, before writing
+    disable_progress_bar()  # of transformers; a run has one of its own
     start = _starting_policy(prepared) if not (config.folder / "base").is_dir() else None
     if main_process:
         run_folder.open_run(config, prepared.examples, *_plans(prepared), resume=resume)

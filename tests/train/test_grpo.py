@@ -1,4 +1,4 @@
-"""What our one override of TRL's trainer does, on a real trainer: rewards in, tensor and metrics out.
+"""Our one override of TRL's trainer, on a real trainer: rewards in, tensor and metrics out.
 
 python -m pytest tests/train/test_grpo.py -v
 """
@@ -143,7 +143,7 @@ def test_an_argument_that_trl_does_not_know_is_refused(
     configure: Configure, tmp_path: Path
 ) -> None:
     config = configure("grpo.extra={max_prompt_length: 10}")
-    with pytest.raises(UserError, match="TRL refuses these settings: .*max_prompt_length"):
+    with pytest.raises(UserError, match=r"TRL refuses these settings: .*max_prompt_length"):
         grpo_arguments(config, tmp_path)
 
 

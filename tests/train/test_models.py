@@ -39,7 +39,7 @@ def model_of(seed: int) -> PreTrainedModel:
 
 def test_cells_and_entries_are_single_tokens_and_every_text_round_trips() -> None:
     tokenizer = train_tokenizer([STORY, ANSWER], 400)
-    for text in (" B8", '"M100",', " M100"):
+    for text in (" B8", '"M100",', " M100", " cannot move any more."):
         assert len(tokenizer(text)["input_ids"]) == 1, text
     for text in (STORY, ANSWER, "Zoë\t ☃ {}\n\n"):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
