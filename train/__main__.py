@@ -53,7 +53,7 @@ def _check_data_files(config: Training) -> None:
 
 
 def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)

@@ -48,6 +48,7 @@ class BeliefTrainer(GRPOTrainer):
         self._group_size = args.num_generations
         self._mask_truncated = args.mask_truncated_completions
         self._truncated_batches = 0
+        self._warned = False
         self.unsaved: list[dict[str, object]] = []
 
     def _calculate_rewards(
@@ -98,7 +99,8 @@ class BeliefTrainer(GRPOTrainer):
         self._note("unscorable_frac", float(torch.isnan(rewards_N).float().mean()))
         self._note("dead_group_frac", dead_fraction(rewards_N.view(-1, self._group_size)))
         self._note("distinct_frac", distinct)
-        if distinct < 0.5:
+        if distinct < 0.5 and not self._warned:
+            self._warned = True
             log.warning(
                 "step %d: only %.0f %% of a group's completions differ; if this stays, raise "
                 "grpo.temperature or lower the learning rate",

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import torch
 from accelerate import PartialState
-from transformers import TrainerCallback, set_seed
+from peft import PeftModel
+from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from configs.training import Training
@@ -58,77 +59,112 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
         torch.set_num_threads(config.threads)
     main_process = PartialState(cpu=not torch.cuda.is_available()).is_main_process
     if resume and (config.folder / "final").is_dir():
-        run_folder.check_resumable(prepared.config, *_plans(prepared))
-        print(f"{config.folder}: this run is complete; see {config.folder / 'final'}")
+        run_folder.check_resumable(config, prepared.sft, prepared.grpo)
+        _say(f"{config.folder}: this run is complete; see {config.folder / 'final'}")
         return 0
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # of transformers; a run has its own
     grpo_arguments(config, config.folder / "checkpoints")  # refuses what TRL would, before writing
-    disable_progress_bar()  # of transformers; a run has one of its own
-    start = _starting_policy(prepared) if not (config.folder / "base").is_dir() else None
+    start = _starting_policy(prepared)
     if main_process:
-        run_folder.open_run(config, prepared.examples, *_plans(prepared), resume=resume)
+        run_folder.open_run(config, prepared.examples, prepared.sft, prepared.grpo, resume=resume)
     PartialState().wait_for_everyone()
     with stop_on_signal() as stop:
-        done = _warm_start(prepared, start, stop) and _grpo(prepared, scorer, part_names, stop)
+        policy = _warm_start(prepared, start, stop)
+        del start  # its memory is GRPO's now
+        done = policy is not None and _grpo(prepared, policy, scorer, part_names, stop)
     if not done:
-        print(f"{config.folder}: stopped; go on with --resume")
+        _say(f"{config.folder}: stopped; go on with --resume")
         return STOPPED
     if main_process:
         run_folder.record_weights(config.folder)
-    print(f"{config.folder / 'final'}: trained; serve it with scripts/serve_vllm.sh")
+    _say(f"{config.folder / 'final'}: trained; serve it with scripts/serve_vllm.sh")
     return 0
 
 
-def _plans(prepared: Prepared) -> tuple[Plan | None, Plan]:
-    return prepared.sft, prepared.grpo
+def _say(text: str) -> None:
+    if PartialState().is_main_process:
+        print(text)
 
 
 def _starting_policy(prepared: Prepared) -> Policy:
+    """``base/`` where an earlier attempt made it, else the configured model."""
     config = prepared.config
+    base = config.folder / "base"
+    if base.is_dir():
+        return _from_disk(prepared, str(base))
     model = load_model(config.model, prepared.tokenizer, config.seed)
     check_end_of_turn(model, prepared.tokenizer, template_kwargs(config.model))
     return Policy(model, prepared.tokenizer)
 
 
-def _warm_start(prepared: Prepared, start: Policy | None, stop: StopSignal) -> bool:
-    """Make ``base/`` where this run makes one. False when stopped before it was done."""
+def _from_disk(prepared: Prepared, path: str) -> Policy:
     config = prepared.config
-    if start is None or (prepared.sft is None and config.model.tiny is None):
-        return True
-    model = start.model
+    model = load_folder(path, config.model.dtype)
+    check_end_of_turn(model, prepared.tokenizer, template_kwargs(config.model))
+    return Policy(model, prepared.tokenizer)
+
+
+def _warm_start(prepared: Prepared, start: Policy, stop: StopSignal) -> Policy | None:
+    """What GRPO starts from; ``base/`` is made where this run makes one. None when stopped.
+
+    GRPO gets it from disk in every case, so that a first and a resumed start are the same.
+    """
+    config = prepared.config
+    base = config.folder / "base"
+    if base.is_dir() or (prepared.sft is None and config.model.tiny is None):
+        return start
+    model: PreTrainedModel | PeftModel | None = start.model
     if prepared.sft is not None:
-        checkpoints = config.folder / "sft_checkpoints"
-        checkpoint = last_checkpoint(checkpoints)
-        drop_rows_after(config.folder / "metrics.jsonl", "sft", step_of(checkpoint))
-        kwargs = template_kwargs(config.model)
-        end = check_end_of_turn(start.model, start.tokenizer, kwargs)
-        rows = AnswerRows(prepared.examples, prepared.sft, start.tokenizer, kwargs, end)
-        set_seed(config.seed)
-        trainer = run_sft(
-            config, start, rows, checkpoints, checkpoint, _callbacks(config, "sft", stop, window=1)
-        )
-        if trainer.state.global_step < trainer.state.max_steps:
-            return False
-        model = trainer.accelerator.unwrap_model(trainer.model)
+        model = _supervised(prepared, prepared.sft, start, stop)
+    if model is None:
+        return None
     if PartialState().is_main_process:
-        export(model, start.tokenizer, config.folder / "base")
+        export(model, start.tokenizer, base)
     PartialState().wait_for_everyone()
-    return True
+    return _from_disk(prepared, str(base))
 
 
-def _grpo(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], stop: StopSignal) -> bool:
+def _supervised(
+    prepared: Prepared, plan: Plan, start: Policy, stop: StopSignal
+) -> PreTrainedModel | PeftModel | None:
+    """The model after the supervised steps; None when stopped before the last of them."""
+    config = prepared.config
+    checkpoints = config.folder / "sft_checkpoints"
+    checkpoint = last_checkpoint(checkpoints)
+    if PartialState().is_main_process:
+        drop_rows_after(config.folder / "metrics.jsonl", "sft", step_of(checkpoint))
+    kwargs = template_kwargs(config.model)
+    end = check_end_of_turn(start.model, start.tokenizer, kwargs)
+    rows = AnswerRows(prepared.examples, plan, start.tokenizer, kwargs, end)
+    set_seed(config.seed)  # a new adapter's weights are drawn when the trainer is made
+    callbacks = _callbacks(config, "sft", stop, window=1)
+    trainer = run_sft(config, start, rows, checkpoints, checkpoint, callbacks)
+    if trainer.state.global_step < trainer.state.max_steps:
+        return None
+    model: PreTrainedModel | PeftModel = trainer.accelerator.unwrap_model(trainer.model)
+    return model
+
+
+def _grpo(
+    prepared: Prepared,
+    policy: Policy,
+    scorer: Scorer,
+    part_names: Sequence[str],
+    stop: StopSignal,
+) -> bool:
     """Train on the plan and write ``final/``. False when stopped before the plan's end."""
     config = prepared.config
-    policy = _policy_for_grpo(prepared)
     checkpoints = config.folder / "checkpoints"
     checkpoint = last_checkpoint(checkpoints)
-    drop_rows_after(config.folder / "metrics.jsonl", "grpo", step_of(checkpoint))
+    if PartialState().is_main_process:
+        drop_rows_after(config.folder / "metrics.jsonl", "grpo", step_of(checkpoint))
     adapter = RewardAdapter(
         scorer,
         eos_ids(policy.model, policy.tokenizer),
         prefilled_think(policy.tokenizer, template_kwargs(config.model)),
         config.grpo.mask_truncated,
     )
-    set_seed(config.seed)  # a new adapter's weights are drawn when the trainer is made
+    set_seed(config.seed)
     trainer = make_trainer(
         config,
         policy,
@@ -139,9 +175,8 @@ def _grpo(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], stop: S
         _callbacks(config, "grpo", stop, config.grpo.window),
     )
     attempt = run_folder.attempt(config.folder)
-    trainer.add_callback(
-        CompletionsWriter(trainer, config.folder / "completions" / f"grpo-{attempt}.jsonl")
-    )
+    path = config.folder / "completions" / f"grpo-{attempt}.jsonl"
+    trainer.add_callback(CompletionsWriter(trainer, path))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.state.global_step < total_steps(config.grpo, len(prepared.grpo.indices)):
         return False
@@ -149,17 +184,6 @@ def _grpo(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], stop: S
     if trainer.accelerator.is_main_process:
         export(model, policy.tokenizer, config.folder / "final")
     return True
-
-
-def _policy_for_grpo(prepared: Prepared) -> Policy:
-    """Read from disk in every case, so that a first and a resumed start are the same."""
-    config = prepared.config
-    base = config.folder / "base"
-    path = str(base) if base.is_dir() else config.model.path
-    assert path is not None
-    model = load_folder(path, config.model.dtype)
-    check_end_of_turn(model, prepared.tokenizer, template_kwargs(config.model))
-    return Policy(model, prepared.tokenizer)
 
 
 def _callbacks(
