@@ -9,7 +9,7 @@ class UserError(ValueError):
 
 
 def run_command(main: Callable[[], int | None]) -> None:
-    """Run ``main`` and exit with its code; a ``UserError`` becomes one line on stderr and code 2."""
+    """Run ``main`` and exit with its code; a ``UserError`` is one line on stderr and code 2."""
     try:
         code = main()
     except UserError as error:

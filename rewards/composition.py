@@ -38,9 +38,9 @@ def compose(parts: Mapping[str, float | None], config: RewardConfig, note: str =
     gated = dict(finite)
     for gate in config.gates:
         needed = finite.get(gate.needs)
-        if gate.part in gated and gated[gate.part] is not None and needed is not None:
-            if needed < gate.at_least:
-                gated[gate.part] = 0.0
+        shut = needed is not None and needed < gate.at_least
+        if shut and gated.get(gate.part) is not None:
+            gated[gate.part] = 0.0
     total = weight_sum = 0.0
     for name, value in gated.items():
         weight = config.weight(name)

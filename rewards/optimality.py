@@ -9,14 +9,14 @@ from tasks.calbench.reference import PlanTable
 from tasks.calbench.solver import plan_cost
 
 INFEASIBLE = 0.1
-DEAREST_FEASIBLE = 0.25
-NEAREST_FEASIBLE = 0.75  # the supremum of feasible plans that are not optimal
+DEAREST_FEASIBLE = 0.2
+NEAREST_FEASIBLE = 0.5  # the supremum of feasible plans that are not optimal
 
 
 def optimality(table: PlanTable, answer: Plan | None) -> float:
     """Value in [0, 1]. ``answer`` None is an incomplete answer.
 
-    A feasible plan of cost c gets 0.25 + 0.5 * (1 - (c - optimum) / (worst - optimum)).
+    A feasible plan of cost c gets 0.2 + 0.3 * (1 - (c - optimum) / (worst - optimum)).
     """
     if answer is None:
         return 0.0

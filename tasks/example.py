@@ -21,8 +21,9 @@ class Example:
     """One request to a model, and all that scoring its answer needs.
 
     ``source`` is the statistical cluster: every story, variant, condition and holder made from
-    one source task shares it; ``source_hash`` tells equal sources under different ids. ``target`` is JSON text (its shape belongs to the task), because
-    nested columns are padded with None by `datasets`. ``reference_answer`` is a right completion.
+    one source task shares it; ``source_hash`` tells equal sources under different ids.
+    ``target`` is JSON text (its shape belongs to the task), because nested columns are padded
+    with None by `datasets`. ``reference_answer`` is a right completion.
     """
 
     id: str

@@ -75,14 +75,42 @@ def token(entry: Entry) -> str:
 
 
 TASK_KEYS = frozenset(
-    "calendars config_difficulty_degenerate config_normalized_difficulty cost_per_total_agent "
-    "difficulty difficulty_score difficulty_scorer feasible greedy meetings optimal "
-    "optimal_evictions params participant_slots seed setting_normalized_difficulty task_id "
-    "version witness_solution".split()
+    {
+        "calendars",
+        "config_difficulty_degenerate",
+        "config_normalized_difficulty",
+        "cost_per_total_agent",
+        "difficulty",
+        "difficulty_score",
+        "difficulty_scorer",
+        "feasible",
+        "greedy",
+        "meetings",
+        "optimal",
+        "optimal_evictions",
+        "params",
+        "participant_slots",
+        "seed",
+        "setting_normalized_difficulty",
+        "task_id",
+        "version",
+        "witness_solution",
+    }
 )
 PARAM_KEYS = frozenset(
-    "density duration errand_cost_multiplier errand_cost_range errand_cost_values "
-    "meeting_cost_range num_meetings num_slots pref_level subset_size total_agents".split()
+    {
+        "density",
+        "duration",
+        "errand_cost_multiplier",
+        "errand_cost_range",
+        "errand_cost_values",
+        "meeting_cost_range",
+        "num_meetings",
+        "num_slots",
+        "pref_level",
+        "subset_size",
+        "total_agents",
+    }
 )
 ERRAND_KEYS = frozenset({"cost", "errand_id", "blocked"})
 MEETING_KEYS = frozenset({"cost", "duration", "id", "participants"})
@@ -206,7 +234,8 @@ def _calendars(raw: Any, num_slots: Any, where: str) -> Calendars:
                 f"calendars[{agent}][{slot}]"
             ):
                 raise UserError(
-                    f"{here}[{slot}]: errand_id {entry.id} is also at {seen[entry.id]}; ids are unique"
+                    f"{here}[{slot}]: errand_id {entry.id} is also at {seen[entry.id]}; "
+                    "ids are unique in a task"
                 )
         rows.append(entries)
     return tuple(rows)
@@ -266,7 +295,8 @@ def _participants(raw: Any, num_agents: int, where: str) -> tuple[int, ...]:
     for agent in raw:
         if isinstance(agent, bool) or not isinstance(agent, int) or not 0 <= agent < num_agents:
             raise UserError(
-                f"{where}: participants names unknown agent {agent!r}; agents are 0 to {num_agents - 1}"
+                f"{where}: participants names unknown agent {agent!r}; "
+                f"agents are 0 to {num_agents - 1}"
             )
     if len(set(raw)) != len(raw):
         raise UserError(f"{where}: participants {raw} names an agent twice")

@@ -65,10 +65,10 @@ def _belief_rules(num_slots: int) -> str:
 
 def _setting(agents: str, num_slots: int) -> str:
     return (
-        f"Agents {', '.join(agents)} each have a calendar of slots 0 to {num_slots - 1}. Cell B2 is "
-        "agent B's slot 2. F: free. M<c>: an errand that can move at cost c. X: an errand that "
-        "cannot move. Everybody knows the start calendars. Later an agent knows only what it did, "
-        "said or was told itself. What is said is true."
+        f"Agents {', '.join(agents)} each have a calendar of slots 0 to {num_slots - 1}. "
+        "Cell B2 is agent B's slot 2. F: free. M<c>: an errand that can move at cost c. X: an "
+        "errand that cannot move. Everybody knows the start calendars. Later an agent knows only "
+        "what it did, said or was told itself. What is said is true."
     )
 
 
@@ -130,7 +130,7 @@ def _access(story: Story, holder: int) -> str:
 
 def _grid(calendars: Calendars, agents: str) -> list[str]:
     return [
-        " ".join(f"{agent}{slot} {entry}" for slot, entry in enumerate(row))
+        " ".join(f"{agent}{slot}:{entry}" for slot, entry in enumerate(row))
         for agent, row in zip(agents, tokens(calendars), strict=True)
     ]
 

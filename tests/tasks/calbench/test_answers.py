@@ -27,6 +27,7 @@ def reference(kind: str) -> Reference:
         perspective=(),
         subjective=NO_TABLE,
         objective=NO_TABLE,
+        starting=NO_TABLE,
     )
 
 
@@ -459,15 +460,17 @@ def test_two_different_beliefs_in_one_object_are_wrong() -> None:
 
 def test_a_reference_of_another_size_sets_names_and_slots() -> None:
     small = Reference(
-        "belief", ("Ann", "Bo"), ("m_10", "m_2"), 2, (), (), (), (), NO_TABLE, NO_TABLE
+        "belief", ("Ann", "Bo"), ("m_10", "m_2"), 2, (), (), (), (), NO_TABLE, NO_TABLE, NO_TABLE
     )
     text = '{"belief": {"agent ann": ["f", "M0"], "BO": {"1": "X", "0": "M7"}}}'
     assert read(text, small) == Belief((("F", "M0"), ("M7", "X")), "", False)
-    plan = Reference("plan", ("Ann", "Bo"), ("m_10", "m_2"), 2, (), (), (), (), NO_TABLE, NO_TABLE)
+    plan = Reference(
+        "plan", ("Ann", "Bo"), ("m_10", "m_2"), 2, (), (), (), (), NO_TABLE, NO_TABLE, NO_TABLE
+    )
     assert read('{"plan": {"Meeting 2": 1, "M-10": 0}}', plan) == Plan((0, 1), "", False)
 
 
 def test_a_spelling_that_fits_two_names_is_none() -> None:
-    twins = Reference("plan", (), ("M1", "m-1"), 4, (), (), (), (), NO_TABLE, NO_TABLE)
+    twins = Reference("plan", (), ("M1", "m-1"), 4, (), (), (), (), NO_TABLE, NO_TABLE, NO_TABLE)
     assert read('{"plan": {"M1": 0, "m-1": 1}}', twins) == Plan((0, 1), "", False)
     assert read('{"plan": {"Meeting 1": 0, "m-1": 1}}', twins) == Incomplete("missing_entry")

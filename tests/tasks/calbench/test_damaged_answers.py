@@ -10,8 +10,8 @@ from tasks.extraction import Found, Incomplete, find_object
 
 NO_TABLE = PlanTable((), (), 0, 0)
 AGENTS, MEETINGS = ("A", "B", "C"), ("M1", "M2", "M3", "M4", "M5")
-PLAN = Reference("plan", AGENTS, MEETINGS, 6, (), (), (), (), NO_TABLE, NO_TABLE)
-BELIEF = Reference("belief", AGENTS, MEETINGS, 6, (), (), (), (), NO_TABLE, NO_TABLE)
+PLAN = Reference("plan", AGENTS, MEETINGS, 6, (), (), (), (), NO_TABLE, NO_TABLE, NO_TABLE)
+BELIEF = Reference("belief", AGENTS, MEETINGS, 6, (), (), (), (), NO_TABLE, NO_TABLE, NO_TABLE)
 
 PLAN_TEXT = '{"plan": {"M1": 3, "M2": 4, "M3": 0, "M4": 5, "M5": 1}}'
 BELIEF_TEXT = (
