@@ -1,0 +1,285 @@
+"""What a training run is: the typed schema behind ``python -m train CONFIG``, without torch.
+
+YAML in ``configs/train/`` holds only what differs from the defaults here. What one key alone
+cannot tell (a save that falls inside a generation window, say) is checked in ``load_training``.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from configs.data import DataConfig
+from configs.errors import UserError
+from configs.load import Frozen, load
+from configs.rewards import RewardConfig
+
+Name = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+
+
+class TinyModel(Frozen):
+    """A Qwen3 made from these numbers, with a tokenizer trained on the stories: no download."""
+
+    layers: int = Field(4, ge=1)
+    hidden: int = Field(128, ge=8)
+    intermediate: int = Field(384, ge=8)
+    heads: int = Field(4, ge=1)
+    kv_heads: int = Field(2, ge=1)
+    head_dim: int = Field(32, ge=4, multiple_of=2)
+    vocab_size: int = Field(1024, ge=300)  # an upper bound; 256 bytes and 3 specials are always in
+
+
+class Lora(Frozen):
+    """Adapters instead of full weights; merged into the weights in every exported folder."""
+
+    rank: int = Field(16, ge=1)
+    alpha: int = Field(32, ge=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    target_modules: tuple[str, ...] = (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    )  # fmt: skip
+
+
+class ModelConfig(Frozen):
+    """``path`` (a hub id or a local folder) or ``tiny``, never both."""
+
+    path: str | None = None
+    tiny: TinyModel | None = None
+    context: int = Field(2048, ge=16)  # tokens of prompt and completion together
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    lora: Lora | None = None
+    enable_thinking: bool | None = None  # the chat template's own switch; null leaves its default
+
+
+class Optimizer(Frozen):
+    """AdamW and its schedule; shared by both phases."""
+
+    learning_rate: float = Field(gt=0)
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
+    warmup_steps: int = Field(0, ge=0)
+    weight_decay: float = Field(0.0, ge=0)
+    adam_beta2: float = Field(0.999, gt=0, lt=1)
+    max_grad_norm: float = Field(1.0, gt=0)
+    bf16: bool = False  # mixed precision in the update: weights stay float32
+    gradient_checkpointing: bool = False
+
+
+class Mix(Frozen):
+    """How often each kind of row is drawn, as weights; an empty table leaves the data's shares."""
+
+    turns: dict[int, float] = Field(default_factory=dict)
+    conditions: dict[str, float] = Field(default_factory=dict)
+
+
+class Sft(Optimizer):
+    """Supervised warm start on reference answers; loss on the answer's tokens only."""
+
+    learning_rate: float = Field(1e-3, gt=0)
+    steps: int = Field(ge=1)
+    batch: int = Field(32, ge=1)
+    micro_batch: int | None = Field(None, ge=1)  # rows of one forward; null: the whole batch
+    mix: Mix = Mix()
+    save_every: int = Field(100, ge=1)
+
+
+class Vllm(Frozen):
+    """Generation by vLLM inside the training process (TRL's colocate mode); needs a GPU."""
+
+    gpu_memory_utilization: float = Field(0.3, gt=0, le=1)
+    sleep: bool = True  # frees vLLM's memory during the update
+    importance_sampling: Literal[
+        "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
+    ] = "token_truncate"
+
+
+class Grpo(Optimizer):
+    """GRPO as TRL has it. How many steps, and on what, is the curriculum's business.
+
+    One step updates the weights once, on ``prompts_per_step * num_generations`` completions. One
+    generation serves ``steps_per_generation`` steps, each ``num_iterations`` times.
+    """
+
+    learning_rate: float = Field(1e-6, gt=0)
+    num_generations: int = Field(8, ge=2)
+    prompts_per_step: int = Field(8, ge=1)
+    micro_batch: int | None = Field(None, ge=1)  # completions of one forward on one device
+    steps_per_generation: int = Field(1, ge=1)
+    num_iterations: int = Field(1, ge=1)
+    beta: float = Field(0.0, ge=0)
+    epsilon: float = Field(0.2, gt=0)
+    epsilon_high: float | None = Field(None, gt=0)
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = "dapo"
+    scale_rewards: Literal["group", "batch", "none"] = "group"
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_completion_length: int = Field(512, ge=1)
+    mask_truncated: bool = False
+    save_every: int = Field(50, ge=1)
+    keep_checkpoints: int | None = Field(None, ge=1)
+    vllm: Vllm | None = None
+    extra: dict[str, JsonValue] = Field(
+        default_factory=dict
+    )  # rare GRPOConfig arguments, as named there
+
+    @property
+    def window(self) -> int:
+        """Steps that one generation serves; nothing may be saved or changed inside a window."""
+        return self.steps_per_generation * self.num_iterations
+
+    @property
+    def prompts_per_generation(self) -> int:
+        return self.prompts_per_step * self.steps_per_generation
+
+
+class Stage(Mix):
+    """A stretch of the curriculum. ``steps: null`` takes every row of the stage once."""
+
+    steps: int | None = Field(None, ge=1)
+
+
+class Curriculum(Frozen):
+    stages: tuple[Stage, ...] = Field(min_length=1)
+
+
+class Training(Frozen):
+    """A whole run. It writes into ``output/name`` and nowhere else."""
+
+    name: str = Name
+    output: str = "runs"
+    seed: int = Field(0, ge=0)
+    threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
+    overlong: Literal["error", "drop"] = "error"
+    wandb: Literal["offline", "online"] | None = None
+    data: DataConfig
+    reward: RewardConfig
+    model: ModelConfig
+    sft: Sft | None = None
+    grpo: Grpo
+    curriculum: Curriculum
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.output) / self.name
+
+
+def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
+    """The config in ``path``, valid in itself. Raises ``UserError`` naming file and key."""
+    config = load(path, Training, overrides)
+    for problem in (
+        _model_problem(config.model, config.grpo),
+        _window_problem(config.grpo, config.curriculum),
+        _batch_problem(config.sft, config.grpo),
+        _extra_problem(config.grpo),
+        _weights_problem(config),
+    ):
+        if problem is not None:
+            raise UserError(f"{path}: {problem}")
+    return config
+
+
+def world_size() -> int:
+    """Processes of this run, as the launcher (torchrun, accelerate) says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _model_problem(model: ModelConfig, grpo: Grpo) -> str | None:
+    if (model.path is None) == (model.tiny is None):
+        return "model: give either model.path or model.tiny, exactly one of them"
+    if model.tiny is not None and model.tiny.heads % model.tiny.kv_heads:
+        heads, kv_heads = model.tiny.heads, model.tiny.kv_heads
+        return f"model.tiny.kv_heads: {kv_heads} does not divide heads {heads}; make it a divisor"
+    if grpo.max_completion_length >= model.context:
+        return (
+            f"grpo.max_completion_length: {grpo.max_completion_length} leaves no room for a prompt "
+            f"in model.context {model.context}; lower the one or raise the other"
+        )
+    if model.lora is None:
+        return None
+    tied = sorted({"lm_head", "embed_tokens"} & set(model.lora.target_modules))
+    if tied:
+        return (
+            f"model.lora.target_modules: {tied[0]} shares its weight with another layer in small "
+            "Qwen models and would not survive merging; leave it out"
+        )
+    if grpo.vllm is not None and model.dtype == "bfloat16":
+        return (
+            "model.dtype: bfloat16 under model.lora and grpo.vllm drifts, because the adapter is "
+            "merged and unmerged at every generation; use float32 (and grpo.bf16 for speed)"
+        )
+    return None
+
+
+def _window_problem(grpo: Grpo, curriculum: Curriculum) -> str | None:
+    if grpo.save_every % grpo.window:
+        return (
+            f"grpo.save_every: {grpo.save_every} falls inside a generation window of {grpo.window} "
+            "steps (steps_per_generation * num_iterations), which cannot be resumed; "
+            f"use a multiple of {grpo.window}"
+        )
+    for number, stage in enumerate(curriculum.stages):
+        if stage.steps is not None and stage.steps % grpo.window:
+            return (
+                f"curriculum.stages.{number}.steps: {stage.steps} is not a whole number of "
+                f"generation windows of {grpo.window} steps; use a multiple of {grpo.window}"
+            )
+    return None
+
+
+def _batch_problem(sft: Sft | None, grpo: Grpo) -> str | None:
+    completions, ranks = grpo.prompts_per_step * grpo.num_generations, world_size()
+    per_forward = (grpo.micro_batch or 1) * ranks
+    if completions % per_forward:
+        return (
+            f"grpo.micro_batch: {grpo.micro_batch or 1} on {ranks} processes does not divide the "
+            f"{completions} completions of a step (prompts_per_step * num_generations)"
+        )
+    if sft is not None and sft.batch % ((sft.micro_batch or 1) * ranks):
+        return (
+            f"sft.micro_batch: {sft.micro_batch or 1} on {ranks} processes does not divide "
+            f"sft.batch {sft.batch}"
+        )
+    return None
+
+
+# Arguments of GRPOConfig that keep the plan's order, exact resume or a named key of ours true.
+OWNED = {
+    "output_dir", "seed", "data_seed", "max_steps", "num_train_epochs", "shuffle_dataset",
+    "learning_rate", "beta", "epsilon", "epsilon_high", "num_generations",
+    "per_device_train_batch_size", "gradient_accumulation_steps", "loss_type",
+    "generation_batch_size", "steps_per_generation", "num_iterations", "temperature", "top_p",
+    "scale_rewards", "bf16", "max_completion_length", "mask_truncated_completions", "save_steps",
+    "save_strategy", "save_total_limit", "lr_scheduler_type", "warmup_steps", "weight_decay",
+    "adam_beta2", "max_grad_norm", "gradient_checkpointing", "use_cpu", "use_vllm", "vllm_mode",
+    "report_to", "run_name", "logging_steps", "logging_strategy", "disable_tqdm",
+    "remove_unused_columns", "ignore_data_skip", "auto_find_batch_size", "reward_weights",
+    "log_completions", "chat_template_kwargs", "model_init_kwargs", "eval_strategy", "do_eval",
+}  # fmt: skip
+
+
+def _extra_problem(grpo: Grpo) -> str | None:
+    owned = sorted(OWNED & grpo.extra.keys())
+    if owned:
+        return f"grpo.extra.{owned[0]}: is set by this program; use its own key, or leave it out"
+    generation = grpo.extra.get("generation_kwargs")
+    if isinstance(generation, dict) and "seed" in generation:
+        return (
+            "grpo.extra.generation_kwargs.seed: would make all completions of a group alike under "
+            "vLLM; leave it out and set the run's seed"
+        )
+    return None
+
+
+def _weights_problem(config: Training) -> str | None:
+    mixes: list[tuple[str, Mix]] = [
+        (f"curriculum.stages.{number}", stage)
+        for number, stage in enumerate(config.curriculum.stages)
+    ]
+    if config.sft is not None:
+        mixes.append(("sft.mix", config.sft.mix))
+    for place, mix in mixes:
+        for name, table in (("turns", mix.turns), ("conditions", mix.conditions)):
+            if any(weight < 0 for weight in table.values()) or (table and not any(table.values())):
+                return f"{place}.{name}: {table} must be weights >= 0, one of them above 0"
+    return None

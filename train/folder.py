@@ -1,0 +1,168 @@
+"""The run folder's records: the config, the plan and the manifest, and who may write there."""
+
+import hashlib
+import importlib.metadata
+import json
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from configs.errors import UserError
+from configs.training import Training, world_size
+from tasks.example import Example
+from train.checkpoints import weights_sha256
+from train.curriculum import Plan, check_same
+
+MAY_DIFFER = frozenset({"wandb"})  # config keys that change what is shown, not what is computed
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
+
+
+def open_run(
+    config: Training,
+    examples: Iterable[Example],
+    sft: Plan | None,
+    grpo: Plan,
+    *,
+    resume: bool,
+) -> None:
+    """Start the run's folder, or check that it may be gone on with.
+
+    Raises ``UserError`` when a run of this name was started and not asked to resume, when there is
+    none to resume, or when it was started with another config or plan.
+    """
+    if resume:
+        check_resumable(config, sft, grpo)
+    else:
+        write_plan(config, sft, grpo)
+    manifest = _manifest(config, examples, grpo)
+    if resume:
+        manifest["attempts"] = attempt(config.folder) + 1
+    (config.folder / "completions").mkdir(exist_ok=True)
+    write_json(config.folder / "manifest.json", manifest)
+
+
+def write_plan(config: Training, sft: Plan | None, grpo: Plan) -> None:
+    """The resolved config and the plan: all that a dry run leaves.
+
+    Raises ``UserError`` when a run of this name was started.
+    """
+    if (config.folder / "manifest.json").exists():
+        raise UserError(
+            f"{config.folder}: a run of this name was started; add --resume, or give another name="
+        )
+    config.folder.mkdir(parents=True, exist_ok=True)
+    write_json(config.folder / "config.json", config.model_dump(mode="json"))
+    write_json(config.folder / "plan.json", plan_record(config, sft, grpo))
+
+
+def plan_record(config: Training, sft: Plan | None, grpo: Plan) -> dict[str, Any]:
+    """``plan.json``: both phases' rows, and the sizes that decide which step sees which row."""
+    return {
+        "num_generations": config.grpo.num_generations,
+        "world_size": world_size(),
+        "sft": sft.to_dict() if sft else None,
+        "grpo": grpo.to_dict(),
+    }
+
+
+def check_resumable(config: Training, sft: Plan | None, grpo: Plan) -> None:
+    """Raises ``UserError`` naming every key in which the started run differs."""
+    if not (config.folder / "manifest.json").exists():
+        raise UserError(f"{config.folder}: nothing to resume; start the run without --resume")
+    place = config.folder / "config.json"
+    saved = json.loads(place.read_text(encoding="utf-8"))
+    keys = different_keys(saved, json.loads(config.model_dump_json()))
+    if keys:
+        raise UserError(
+            f"{place}: the run was started with other values of {', '.join(keys)}; resume with "
+            "those, or start a run under another name="
+        )
+    place = config.folder / "plan.json"
+    saved = json.loads(place.read_text(encoding="utf-8"))
+    now = json.loads(json.dumps(plan_record(config, sft, grpo)))
+    check_same(_flat(saved), _flat(now), str(place))
+
+
+def different_keys(saved: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Dotted keys whose values differ, in order."""
+    keys: list[str] = []
+    for name in sorted(saved.keys() | now.keys()):
+        one, other = saved.get(name), now.get(name)
+        if one == other or prefix + name in MAY_DIFFER:
+            continue
+        if isinstance(one, dict) and isinstance(other, dict):
+            keys += different_keys(one, other, f"{prefix}{name}.")
+        else:
+            keys.append(prefix + name)
+    return keys
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """``plan.json`` with the phases' keys beside the others, as ``sft.sha256`` and so on."""
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        inner = value if isinstance(value, dict) else None
+        flat |= {f"{name}.{key}": v for key, v in inner.items()} if inner else {name: value}
+    return flat
+
+
+def attempt(folder: Path) -> int:
+    """Which start of this run this is, counted from 1."""
+    number = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["attempts"]
+    assert isinstance(number, int)
+    return number
+
+
+def record_weights(folder: Path) -> None:
+    """Add the hashes of the exported weights to the manifest of a finished run."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("base", "final"):
+        if (folder / name).is_dir():
+            manifest[f"{name}_sha256"] = weights_sha256(folder / name)
+    write_json(path, manifest)
+
+
+def write_json(path: Path, value: object) -> None:
+    """The whole file or none of it."""
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.rename(path)
+
+
+def _manifest(config: Training, examples: Iterable[Example], grpo: Plan) -> dict[str, Any]:
+    return {
+        "attempts": 1,
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "git": git_state(),
+        "config_sha256": _sha256([config.model_dump_json()]),
+        "plan_sha256": grpo.sha256,
+        "examples_sha256": _sha256(json.dumps(asdict(example)) for example in examples),
+    }
+
+
+def git_state() -> dict[str, Any] | None:
+    """The commit of this code and whether files differ from it; None outside a repository."""
+    root = Path(__file__).resolve().parents[1]
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return {"commit": commit, "modified": bool(_git(root, "status", "--porcelain"))}
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=30
+    )
+    return done.stdout.strip()
+
+
+def _sha256(texts: Iterable[str] | Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode())
+        digest.update(b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,269 @@
+"""GRPO by TRL, with one override: what a batch of rewards means before it becomes advantages.
+
+TRL 1.16 turns a reward of inf into a group of dead advantages, and does not know the parts of a
+reward. ``BeliefTrainer`` overrides ``_calculate_rewards``, the one place where a batch's rewards
+are all in one tensor and not yet aggregated. The method is private: the version is pinned and a
+test fails when its signature changes.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather, gather_object
+from datasets import Dataset
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from configs.errors import UserError
+from configs.training import Grpo, Training, world_size
+from train.arguments import lora_config, shared_arguments
+from train.callbacks import append_rows
+from train.models import Policy, template_kwargs
+from train.reward_adapter import RewardAdapter, Scored
+
+log = logging.getLogger(__name__)
+
+FLAT = 1e-6  # a group whose rewards spread less teaches nothing
+MOST_DEAD_BATCHES = 3  # batches in a row with every completion truncated and masked
+
+
+class BeliefTrainer(GRPOTrainer):
+    """TRL's trainer, logging every part of the reward and keeping every completion.
+
+    ``part_names`` are all parts a score may have, the same on every process.
+    """
+
+    def __init__(
+        self, adapter: RewardAdapter, part_names: Sequence[str], args: GRPOConfig, **kwargs: Any
+    ) -> None:
+        super().__init__(reward_funcs=[adapter], args=args, **kwargs)
+        self._adapter = adapter
+        self._part_names = list(part_names)
+        assert args.num_generations is not None
+        self._group_size = args.num_generations
+        self._mask_truncated = args.mask_truncated_completions
+        self._truncated_batches = 0
+        self._warned = False
+        self.unsaved: list[dict[str, object]] = []
+
+    def _calculate_rewards(
+        self,
+        inputs: list[dict[str, Any]],
+        prompts: list[Any],
+        completions: list[Any],
+        completion_ids_list: list[list[int]],
+    ) -> torch.Tensor:
+        """Rewards of all processes, (completions, 1); NaN where a completion cannot be judged."""
+        rewards_N1: torch.Tensor = super()._calculate_rewards(
+            inputs, prompts, completions, completion_ids_list
+        )
+        infinite_N1 = torch.isinf(rewards_N1)
+        rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
+        rows = gather_object(self._rows(inputs))
+        self._note("nonfinite_rewards", float(infinite_N1.sum()))
+        self._note_parts()
+        self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
+        self._refuse_all_truncated(rows)
+        if self.accelerator.is_main_process:
+            self.unsaved += rows
+        return rewards_N1
+
+    def _rows(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+        step = self.state.global_step + 1
+        return [
+            completion_row(step, columns, scored)
+            for columns, scored in zip(inputs, self._adapter.scored, strict=True)
+        ]
+
+    def _note(self, name: str, value: float) -> None:
+        self._metrics["train"][name].append(value)
+
+    def _note_parts(self) -> None:
+        """Mean of each part over the completions it applies to, and how often it does not."""
+        local = [[_float(one.score.parts.get(name)) for name in self._part_names]
+                 for one in self._adapter.scored]  # fmt: skip
+        parts_NP = gather(torch.tensor(local, device=self.accelerator.device))
+        usable_NP = torch.isfinite(parts_NP)
+        for column, name in enumerate(self._part_names):
+            usable_N = usable_NP[:, column]
+            self._note(f"rewards/{name}", float(parts_NP[usable_N, column].mean()))
+            self._note(f"missing/{name}", float((~usable_N).sum()))
+
+    def _note_groups(self, rewards_N: torch.Tensor, texts: Sequence[str]) -> None:
+        distinct = distinct_fraction(texts, self._group_size)
+        self._note("unscorable_frac", float(torch.isnan(rewards_N).float().mean()))
+        self._note("dead_group_frac", dead_fraction(rewards_N.view(-1, self._group_size)))
+        self._note("distinct_frac", distinct)
+        if distinct < 0.5 and not self._warned:
+            self._warned = True
+            log.warning(
+                "step %d: only %.0f %% of a group's completions differ; if this stays, raise "
+                "grpo.temperature or lower the learning rate",
+                self.state.global_step + 1,
+                100 * distinct,
+            )
+
+    def _refuse_all_truncated(self, rows: Sequence[Mapping[str, object]]) -> None:
+        if not (self._mask_truncated and all(row["truncated"] for row in rows)):
+            self._truncated_batches = 0
+            return
+        self._truncated_batches += 1
+        if self._truncated_batches == MOST_DEAD_BATCHES:
+            raise UserError(
+                f"step {self.state.global_step + 1}: every completion of {MOST_DEAD_BATCHES} "
+                f"batches was cut at {self.max_completion_length} tokens and masked, so nothing is "
+                "learned; raise grpo.max_completion_length, or set grpo.mask_truncated=false"
+            )
+
+    def take_unsaved(self) -> list[dict[str, object]]:
+        """The completions of the last generation with their advantages, once."""
+        rows, self.unsaved = self.unsaved, []
+        if not rows:
+            return []
+        advantages = list(self._logs["advantages"])[-len(rows) :]
+        return [{**row, "advantage": value} for row, value in zip(rows, advantages, strict=True)]
+
+
+class CompletionsWriter(TrainerCallback):
+    """``completions/grpo-ATTEMPT.jsonl``: every completion, whole, with every part of its score."""
+
+    def __init__(self, trainer: BeliefTrainer, path: Path) -> None:
+        self._trainer = trainer
+        self._path = path
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        append_rows(self._path, self._trainer.take_unsaved())
+
+
+def completion_row(step: int, columns: Mapping[str, Any], scored: Scored) -> dict[str, object]:
+    """One line of the completions file, all but the advantage."""
+    score = scored.score
+    return {
+        "step": step,
+        "example_id": columns["example_id"],
+        "condition": columns["condition"],
+        "turns": columns["turns"],
+        "stage": columns["stage"],
+        "plan_pos": columns["plan_pos"],
+        "completion": scored.completion.text,
+        "truncated": scored.completion.truncated,
+        "reward": _finite(score.value),
+        "parts": {name: _finite(value) for name, value in score.parts.items()},
+        "note": score.note,
+    }
+
+
+def dead_fraction(rewards_GK: torch.Tensor) -> float:
+    """Share of groups (rows) whose scorable rewards are all alike, or fewer than two."""
+    usable_GK = torch.isfinite(rewards_GK)
+    highest_G = rewards_GK.masked_fill(~usable_GK, -torch.inf).amax(dim=1)
+    lowest_G = rewards_GK.masked_fill(~usable_GK, torch.inf).amin(dim=1)
+    alive_G = (highest_G - lowest_G > FLAT) & (usable_GK.sum(dim=1) >= 2)
+    return 1.0 - float(alive_G.float().mean())
+
+
+def distinct_fraction(texts: Sequence[str], group_size: int) -> float:
+    """Mean share of different texts within a group of consecutive ones."""
+    groups = [texts[start : start + group_size] for start in range(0, len(texts), group_size)]
+    return sum(len(set(group)) / len(group) for group in groups) / len(groups)
+
+
+def grpo_arguments(config: Training, folder: Path) -> GRPOConfig:
+    """Our config as TRL's. Raises ``UserError`` for a ``grpo.extra`` that TRL refuses."""
+    grpo = config.grpo
+    per_device = grpo.prompts_per_step * grpo.num_generations // world_size()
+    per_forward = grpo.micro_batch or per_device
+    accumulation = per_device // per_forward
+    ours: dict[str, Any] = {
+        "output_dir": str(folder),
+        "num_train_epochs": 1,
+        "shuffle_dataset": False,
+        "per_device_train_batch_size": per_forward,
+        "gradient_accumulation_steps": accumulation,
+        "steps_per_generation": accumulation * grpo.steps_per_generation,
+        "num_generations": grpo.num_generations,
+        "num_iterations": grpo.num_iterations,
+        "beta": grpo.beta,
+        "epsilon": grpo.epsilon,
+        "epsilon_high": grpo.epsilon_high,
+        "loss_type": grpo.loss_type,
+        "scale_rewards": grpo.scale_rewards,
+        "temperature": grpo.temperature,
+        "top_p": grpo.top_p,
+        "max_completion_length": grpo.max_completion_length,
+        "mask_truncated_completions": grpo.mask_truncated,
+        "chat_template_kwargs": template_kwargs(config.model),
+        "save_steps": grpo.save_every,
+        "save_total_limit": grpo.keep_checkpoints,
+        "log_completions": False,
+        **vllm_arguments(config),
+        **shared_arguments(config, grpo),
+    }
+    extra: dict[str, Any] = grpo.extra
+    try:
+        return GRPOConfig(**ours, **extra)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"grpo: TRL refuses these settings: {error}") from None
+
+
+def vllm_arguments(config: Training) -> dict[str, object]:
+    vllm = config.grpo.vllm
+    if vllm is None:
+        return {"use_vllm": False}
+    return {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_gpu_memory_utilization": vllm.gpu_memory_utilization,
+        "vllm_enable_sleep_mode": vllm.sleep,
+        "vllm_max_model_length": config.model.context,
+        "vllm_importance_sampling_mode": vllm.importance_sampling,
+    }
+
+
+def make_trainer(
+    config: Training,
+    policy: Policy,
+    dataset: Dataset,
+    adapter: RewardAdapter,
+    part_names: Sequence[str],
+    folder: Path,
+    callbacks: Sequence[TrainerCallback],
+) -> BeliefTrainer:
+    """A trainer that takes the dataset's rows in order, once. Its total of steps is the plan's."""
+    trainer = BeliefTrainer(
+        adapter,
+        part_names,
+        grpo_arguments(config, folder),
+        model=policy.model,
+        train_dataset=dataset,
+        processing_class=policy.tokenizer,
+        peft_config=lora_config(config.model.lora) if config.model.lora else None,
+        callbacks=list(callbacks),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def total_steps(grpo: Grpo, num_rows: int) -> int:
+    """Optimizer steps that a plan of ``num_rows`` prompts takes."""
+    return num_rows // grpo.prompts_per_generation * grpo.window
+
+
+def _float(value: float | None) -> float:
+    return torch.nan if value is None else value
+
+
+def _finite(value: float | None) -> float | None:
+    """``value``, or None where JSON has no number for it."""
+    return value if value is not None and abs(value) < float("inf") else None
