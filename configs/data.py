@@ -60,7 +60,9 @@ class CalbenchData(Frozen):
     variants: tuple[Variant, ...] = Field(default=("PUBLIC", "PRIVATE"), min_length=1)
     conditions: tuple[Condition, ...] = Field(default=("belief", "direct"), min_length=1)
     turns: tuple[int, ...] = Field(default=(5,), min_length=1)
-    """Each story is told once at each of these numbers of turns, 1 to 10."""
+    """The numbers of turns, 1 to 10, at which stories are told."""
+    lengths_per_story: int | None = Field(default=None, ge=1)
+    """How many of ``turns``, drawn for each story, it is told at; null: at every one."""
     story_seed: int = 0
 
     @model_validator(mode="after")
@@ -72,6 +74,10 @@ class CalbenchData(Frozen):
         if self.public and self.split == "train" and self.public.select != "rest":
             raise ValueError(
                 f"public.select {self.public.select!r} holds test tasks; training uses 'rest'"
+            )
+        if self.lengths_per_story is not None and self.lengths_per_story > len(self.turns):
+            raise ValueError(
+                f"lengths_per_story {self.lengths_per_story} exceeds the {len(self.turns)} turns"
             )
         for name, values in (("turns", self.turns), ("conditions", self.conditions)):
             if len(set(values)) != len(values):

@@ -1,5 +1,6 @@
 """Every request of a data section, as Examples: story x variant x turns x condition x holder."""
 
+import random
 from collections.abc import Iterator
 
 from configs.data import CalbenchData
@@ -33,12 +34,21 @@ def scenarios(config: CalbenchData) -> list[Scenario]:
 def examples(config: CalbenchData) -> Iterator[Example]:
     """Requests in a fixed order: by scenario, turns, variant, condition, holder."""
     for told in scenarios(config):
-        for num_turns in config.turns:
+        for num_turns in _lengths(config, told):
             for variant in config.variants:
                 story = tell(told, variant, num_turns, config.story_seed)
                 for condition in config.conditions:
                     for holder in range(told.source.num_agents):
                         yield example(story, holder, condition)
+
+
+def _lengths(config: CalbenchData, told: Scenario) -> list[int]:
+    """The numbers of turns at which this scenario is told, in the order of the config."""
+    if config.lengths_per_story is None:
+        return list(config.turns)
+    rng = random.Random(f"{config.story_seed}:lengths:{told.id}")
+    drawn = set(rng.sample(config.turns, config.lengths_per_story))
+    return [num_turns for num_turns in config.turns if num_turns in drawn]
 
 
 def example(story: Story, holder: int, condition: str) -> Example:

@@ -5,7 +5,7 @@ Slots are numbered from 0; agents and meetings are indices into ``agents`` and `
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -52,7 +52,29 @@ class Reference:
 
 def dump(reference: Reference) -> str:
     """The reference as compact JSON text, for ``Example.target``."""
-    return json.dumps(asdict(reference), separators=(",", ":"))
+    fields = {
+        "kind": reference.kind,
+        "agents": reference.agents,
+        "meetings": reference.meetings,
+        "num_slots": reference.num_slots,
+        "initial": reference.initial,
+        "belief": reference.belief,
+        "world": reference.world,
+        "perspective": reference.perspective,
+        "subjective": _table_fields(reference.subjective),
+        "objective": _table_fields(reference.objective),
+        "starting": _table_fields(reference.starting),
+    }
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def _table_fields(table: PlanTable) -> dict[str, Any]:
+    return {
+        "costs": table.costs,
+        "conflicts": table.conflicts,
+        "optimum": table.optimum,
+        "worst": table.worst,
+    }
 
 
 @lru_cache(maxsize=65536)

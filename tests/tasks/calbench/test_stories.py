@@ -183,6 +183,22 @@ def test_every_right_answer_states_the_reference() -> None:
     assert made == list(examples(data))
 
 
+def test_each_story_is_told_at_as_many_lengths_as_asked() -> None:
+    data = CalbenchData(
+        split="train",
+        generated=GeneratedTasks(agents=4, slots=6, meetings=2, participants=3, count=30),
+        turns=(1, 2, 3, 8, 9, 10),
+        lengths_per_story=2,
+    )
+    told: dict[str, set[int]] = {}
+    for one in examples(data):
+        told.setdefault(one.source, set()).add(one.turns)
+    assert {len(lengths) for lengths in told.values()} == {2}
+    assert set.union(*told.values()) == {1, 2, 3, 8, 9, 10}
+    with pytest.raises(ValueError, match="lengths_per_story 3 exceeds the 2 turns"):
+        CalbenchData(split="train", generated=data.generated, turns=(1, 2), lengths_per_story=3)
+
+
 def test_lock_keeps_costs_and_free_entries() -> None:
     locked = lock(FOUR.calendars, [Update(0, 0)])
     before, after = (plan_table(rows, FOUR.meetings) for rows in (FOUR.calendars, locked))
