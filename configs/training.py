@@ -24,10 +24,11 @@ class TinyModel(Frozen):
 
     layers: int = Field(4, ge=1)
     hidden: int = Field(128, ge=8)
-    intermediate: int = Field(384, ge=8)
-    heads: int = Field(4, ge=1)
-    kv_heads: int = Field(2, ge=1)
-    head_dim: int = Field(32, ge=4, multiple_of=2)
+    intermediate: int = Field(256, ge=8)
+    heads: int = Field(8, ge=1)
+    kv_heads: int = Field(8, ge=1)
+    head_dim: int = Field(16, ge=4, multiple_of=2)
+    rope_theta: float = Field(1.0e6, gt=1)
     vocab_size: int = Field(1024, ge=300)  # an upper bound; 256 bytes and 3 specials are always in
 
 
@@ -82,6 +83,8 @@ class Sft(Optimizer):
     micro_batch: int | None = Field(None, ge=1)  # rows of one forward; null: the whole batch
     mix: Mix = Mix()
     save_every: int = Field(100, ge=1)
+    muon_learning_rate: float | None = Field(None, gt=0)
+    """Muon for the matrices inside the layers, AdamW for the rest; null: AdamW for all."""
 
 
 class Vllm(Frozen):

@@ -41,16 +41,18 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 
-# What BPE may merge into one token. Entries and cells, which the model copies, must be one each;
-# the stock phrases of rules and stories become one too, which nearly halves a prompt.
+# What BPE may merge into one token. What the model looks up and copies is one token each, spelled
+# alike wherever it stands: cells (B8), entries of a calendar (:M100) and of an answer ("M100",).
+# The stock phrases between them become single tokens too, which halves a prompt.
+ATOM = r"\b[A-Z]\d*\b|\d|:[A-Z]\d*"
 PIECES = "|".join(
     [
-        r'"[^"\s]{0,16}"[\]}:,{\[]*',  # a quoted entry and the punctuation behind it: "M100",
-        r" ?[A-Z]?[a-z]+(?: [a-z]+)*[.,:;]?",  # a phrase: cannot move any more.
-        r" ?\w+",  # a cell, a cost, an agent, a number:  B8
-        r'[^\w\s"]+',
+        r":[A-Z]\d* ?",  # an entry behind its cell, with the space after it
+        r'"[^"\s]{0,16}"[:,]?',  # a quoted name or entry with what follows it
+        r"\b[A-Z]\d*\b",  # a cell or an agent
+        r"\d+",  # a number
+        rf'(?:(?!{ATOM})[^"])+',  # everything up to the next of these: a phrase
         r'"',
-        r"\s+",
     ]
 )
 
@@ -159,6 +161,7 @@ def _make(
         num_attention_heads=tiny.heads,
         num_key_value_heads=tiny.kv_heads,
         head_dim=tiny.head_dim,
+        rope_parameters={"rope_type": "default", "rope_theta": tiny.rope_theta},
         max_position_embeddings=context,
         tie_word_embeddings=True,
         bos_token_id=None,

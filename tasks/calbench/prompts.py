@@ -106,7 +106,7 @@ def _saying(story: Story, turn: Turn) -> str:
     hearers = "all" if everybody else "only " + ", ".join(agents[h] for h in turn.hearers)
     text = turn.topic
     if turn.update is not None:
-        text = f"{_cell(story, turn.update)} cannot move any more"
+        text = f"{_cell(story, turn.update)} is now X"
     return f"{agents[turn.speaker]} tells {hearers}: {text}."
 
 

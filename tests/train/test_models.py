@@ -23,7 +23,7 @@ from train.models import (
     train_tokenizer,
 )
 
-STORY = "Turn 1. C tells all: B8 cannot move any more.\nB7 F B8 M100 B9 X\n" * 20
+STORY = "Turn 1. C tells all: B8 is now X.\nB7:F B8:M100 B9:X\n" * 20
 ANSWER = '{"belief":{"A":["F","M100","X"],"B":["M100","M100","F"]}}' * 20
 TINY = ModelConfig(
     tiny=TinyModel(
@@ -39,7 +39,7 @@ def model_of(seed: int) -> PreTrainedModel:
 
 def test_cells_and_entries_are_single_tokens_and_every_text_round_trips() -> None:
     tokenizer = train_tokenizer([STORY, ANSWER], 400)
-    for text in (" B8", '"M100",', " M100", " cannot move any more."):
+    for text in ("B8", '"M100",', ":M100 ", " is now ", " tells all: "):
         assert len(tokenizer(text)["input_ids"]) == 1, text
     for text in (STORY, ANSWER, "Zoë\t ☃ {}\n\n"):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
