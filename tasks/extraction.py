@@ -100,7 +100,7 @@ def find_answer(text: str, key: str, prefilled_think: bool = False) -> Found | I
     return answer if isinstance(answer, Incomplete) else find_object(answer, key)
 
 
-def top_level_objects(text: str) -> Iterator[tuple[int, Object | None]]:
+def top_level_objects(text: str) -> "Iterator[tuple[int, Object | None]]":
     """Where each top-level object of ``text`` begins, and its pairs; None for one that breaks."""
     shallow = text.count("{") + text.count("[") <= MAX_DEPTH
     position = 0

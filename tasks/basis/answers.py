@@ -119,7 +119,7 @@ def _read_json(said: str) -> Answer | Incomplete:
     return Answer(texts, tuple(f"coerced {name}" for name in coerced))
 
 
-def _holder(pairs: Object) -> Object | None:
+def _holder(pairs: Object) -> "Object | None":
     """The object that has fields: this one, or one that it directly wraps; None without any."""
     wrapped: Sequence[Json] = [value for _, value in pairs]
     inside = [pairs, *(value for value in wrapped if isinstance(value, tuple))]

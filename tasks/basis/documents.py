@@ -57,7 +57,7 @@ def text_field(raw: dict[str, Any], key: str, where: str, faults: Faults) -> str
         faults.add(where, f"key {key!r} is missing; add it")
         return ""
     value = text_value(raw[key], f"{where}: {key}", faults)
-    if isinstance(raw[key], str) and not value.strip():
+    if isinstance(raw[key], str) and not raw[key].strip():
         faults.add(f"{where}: {key}", "is blank; write its text")
     return value
 
