@@ -162,7 +162,7 @@ def test_every_template_shows_the_same_history_without_thinking(
     )
     thinking = turns(**{f"t{n}": {"action": f"<think>why</think>look {n}"} for n in range(1, 11)})
     one = instance(tmp_path, trajectory_inline=thinking)
-    chat = [dict(message) for message in messages(one, SOLUTION, 8, None)]
+    chat = messages(one, SOLUTION, 8, None)
     compiled = environment.from_string(source.read_text(encoding="utf-8"))
     rendered = str(compiled.render(messages=chat))
     assert chat[1]["content"] in rendered
