@@ -29,16 +29,14 @@ ASKS: Final[dict[Dimension, str]] = {
         "Who is this user? Describe the background, experience, preferences and habits of thought "
         "that made the user see things this way. Write the description only."
     ),
-    "solution": (
-        "Help the user: say what is really going on, and what the user should do about it."
-    ),
+    "solution": ("Help the user: say what is going on, and what the user should do about it."),
 }
 
 GUIDED: Final = (
     "Work in this order. belief: what the user believes is going on, what that rests on and how it "
     "explains what the user asks and does. profile: the user's background, experience, preferences "
     "and habits of thought that made the user see things this way. solution: built on both, help "
-    "the user: say what is really going on, and what the user should do about it."
+    "the user: say what is going on, and what the user should do about it."
 )
 
 FORMS: Final[dict[Form, str]] = {

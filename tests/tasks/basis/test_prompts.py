@@ -58,7 +58,7 @@ def test_a_whole_prompt_reads_like_this(tmp_path: Path) -> None:
         "Belief: IT IS THE FUSE",
         "Profile: RETIRED",
         "",
-        "Help the user: say what is really going on, and what the user should do about it.",
+        "Help the user: say what is going on, and what the user should do about it.",
     ]
 
 
