@@ -1,8 +1,8 @@
 """What data a run uses: source tasks, and the stories and requests made from them."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from configs.load import Frozen
 
@@ -85,4 +85,92 @@ class CalbenchData(Frozen):
         return self
 
 
-DataConfig = CalbenchData
+Setting = Literal["separate", "guided", "cot", "gt", "belief", "profile", "shuffle", "transfer"]
+PickRule = Literal["oracle_best_by_judge", "random", "fixed", "self", "none"]
+
+
+class Shuffle(Frozen):
+    """Whose notes an instance gets under ``shuffle``: another one's of its domain."""
+
+    seed: int = 0
+    saved: str | None = None
+    """The JSON file of the assignment; drawn and written when it is not there yet."""
+
+
+class Transfer(Frozen):
+    """Whose predicted notes an instance gets under ``transfer``."""
+
+    predictions: tuple[str, ...] = ()
+    """JSON lines of `tasks.basis.predictions.Prediction`."""
+    pool: tuple[str, ...] = ()
+    """The predicting systems; the order breaks ties."""
+    pick: PickRule
+    """oracle_best_by_judge chooses by scores on the test rubrics: an oracle, not a method."""
+    system: str | None = None
+    """The one system of ``fixed`` and ``self`` (for self: the name of the one evaluated)."""
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _can_pick(self) -> "Transfer":
+        if self.pick in ("fixed", "self") and self.system is None:
+            raise ValueError(f"pick {self.pick!r} needs system: the name of the predicting system")
+        if self.pick in ("oracle_best_by_judge", "random") and not self.pool:
+            raise ValueError(f"pick {self.pick!r} needs pool: the names of the predicting systems")
+        if self.pick != "none" and not self.predictions:
+            raise ValueError(f"pick {self.pick!r} needs predictions: the files that hold them")
+        if len(set(self.pool)) != len(self.pool):
+            raise ValueError(f"pool {list(self.pool)} names a system twice")
+        return self
+
+
+class BasisData(Frozen):
+    """BASIS instances. Each gets the requests of every setting at each of its prefixes."""
+
+    task: Literal["basis"]
+    split: Literal["train", "test"]
+    files: tuple[str, ...] = Field(min_length=1)
+    """Files or folders: the release layout (*-benchmark.json) or one instance a line (*.jsonl)."""
+    strict: bool = False
+    """Stop at the first faulty instance; else each is left out and named on stderr."""
+    settings: dict[Setting, tuple[int, ...]] = Field(min_length=1)
+    """For each setting the prefixes k: how many turns, 0 to 10, are shown."""
+    prefixes_per_instance: int | None = Field(default=None, ge=1)
+    """How many of a setting's prefixes, drawn for each instance, it gets; null: every one."""
+    per_domain: int | None = Field(default=None, ge=1)
+    """Only the first so many instances of each domain; null: all."""
+    guided_format: Literal["json", "tags"] = "json"
+    """How guided answers are written: a JSON object (evaluation) or <belief> tags (training)."""
+    seed: int = 0
+    shuffle: Shuffle = Shuffle()
+    transfer: Transfer | None = None
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> "BasisData":
+        for setting, prefixes in self.settings.items():
+            if not prefixes or len(set(prefixes)) != len(prefixes):
+                raise ValueError(
+                    f"settings.{setting}: {list(prefixes)} must name one prefix or more, each once"
+                )
+            if any(not 0 <= k <= 10 for k in prefixes):
+                raise ValueError(f"settings.{setting}: {list(prefixes)} leaves the range 0 to 10")
+            most = self.prefixes_per_instance
+            if most is not None and most > len(prefixes):
+                raise ValueError(
+                    f"prefixes_per_instance {most} exceeds the {len(prefixes)} of {setting}"
+                )
+        if "transfer" in self.settings and self.transfer is None:
+            raise ValueError("settings.transfer needs the key transfer: how notes are picked")
+        return self
+
+
+def _task(data: Any) -> str:
+    """The task of a data section; calbench where it names none."""
+    if isinstance(data, dict):
+        return str(data.get("task", "calbench"))
+    return data.task if isinstance(data, (CalbenchData, BasisData)) else "calbench"
+
+
+DataConfig: TypeAlias = Annotated[
+    Annotated[CalbenchData, Tag("calbench")] | Annotated[BasisData, Tag("basis")],
+    Discriminator(_task),
+]

@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -87,10 +87,14 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
 
 
 def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in error["loc"])
+    parts, model = _place(error["loc"], schema)
+    key = ".".join(parts)
     value = error["input"]
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key} (value {value!r}){_suggestion(error['loc'], schema)}"
+        return f"unknown key {key} (value {value!r}){_suggestion(parts[-1], model)}"
+    if error["type"] == "union_tag_invalid":
+        tag, expected = error["ctx"]["tag"], error["ctx"]["expected_tags"]
+        return f"{key}.task: {tag!r} is refused: expected one of {expected}"
     if error["type"] == "missing":
         return f"key {key} is missing; add it"
     if isinstance(value, str) and error["type"] == "float_type" and _is_float(value):
@@ -108,15 +112,48 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _suggestion(loc: tuple[int | str, ...], schema: type[BaseModel]) -> str:
+def _place(
+    loc: tuple[int | str, ...], schema: type[BaseModel]
+) -> tuple[list[str], type[BaseModel] | None]:
+    """The keys that lead to a value, and the model that holds the last of them, if one does.
+
+    Where a field is one of several models, pydantic puts the name of the chosen one (its ``task``)
+    among the keys; it is no key of the file and is left out.
+    """
+    keys: list[str] = []
+    model: type[BaseModel] | None = None
+    choices = [schema]
+    for part in loc:
+        tagged = [one for one in choices if len(choices) > 1 and _tag(one) == part]
+        if tagged:
+            choices = tagged
+            continue
+        keys.append(str(part))
+        if isinstance(part, int):
+            continue
+        model = choices[0] if len(choices) == 1 else None
+        field = model.model_fields.get(part) if model else None
+        choices = _models(field.annotation) if field else []
+    return keys, model
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """The config models that a field's annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def _tag(model: type[BaseModel]) -> object:
+    """The one value of the model's ``task``, which tells it from the others."""
+    field = model.model_fields.get("task")
+    return get_args(field.annotation)[0] if field else None
+
+
+def _suggestion(key: str, model: type[BaseModel] | None) -> str:
     """The keys allowed where the unknown one stands, closest first."""
-    model: type[BaseModel] = schema
-    for part in loc[:-1]:
-        field = model.model_fields.get(str(part))
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return ""
-        model = annotation
+    if model is None:
+        return ""
     allowed = sorted(model.model_fields)
-    close = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
+    close = difflib.get_close_matches(key, allowed, n=1)
     return f"; did you mean {close[0]}?" if close else f"; allowed here: {', '.join(allowed)}"

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from configs.data import CalbenchData
 from configs.errors import UserError
 from configs.evaluation import EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
@@ -117,6 +118,10 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
 def _examples(config: EvalConfig) -> Iterator[Example]:
     if config.examples is None:
         assert config.data is not None, "the schema asks for one of the two"
+        if not isinstance(config.data, CalbenchData):
+            raise UserError(
+                f"data.task: {config.data.task!r} has no scores in evaluation yet; use calbench"
+            )
         return examples(config.data)
     if not config.examples.is_file():
         raise UserError(f"{config.examples}: no such examples file; set `examples` to one")
@@ -136,6 +141,11 @@ def _freeze_requests(asked: Iterator[Example], part: Path) -> dict[str, Any]:
                 raise UserError(f"example id {example.id!r} is there twice; make ids unique")
             seen.add(example.id)
             sources.add(example.source)
+            if example.task != "calbench":
+                raise UserError(
+                    f"example {example.id!r} is of task {example.task!r}, which has no scores in "
+                    "evaluation yet; use calbench"
+                )
             if example.condition not in kinds:
                 kinds[example.condition] = parse(example.target).kind
             counts[f"{example.condition}/{example.variant}"] += 1

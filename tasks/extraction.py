@@ -9,7 +9,7 @@ never completed, and nothing inside it is taken for an answer. Time is linear in
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -25,6 +25,7 @@ Reason: TypeAlias = Literal[
     "no_answer",  # no object holds the key asked for
     "wrong_shape",  # the key is there, the structure under it is not
     "missing_entry",  # the structure is there, and an entry of it is not stated
+    "duplicate_key",  # a field of the answer is given twice
 ]
 
 # A JSON object is a tuple of its (key, value) pairs, so that duplicate keys stay visible; a JSON
@@ -97,6 +98,20 @@ def find_answer(text: str, key: str, prefilled_think: bool = False) -> Found | I
     """``find_object`` in the ``answer_text`` of a completion."""
     answer = answer_text(text, prefilled_think)
     return answer if isinstance(answer, Incomplete) else find_object(answer, key)
+
+
+def top_level_objects(text: str) -> "Iterator[tuple[int, Object | None]]":
+    """Where each top-level object of ``text`` begins, and its pairs; None for one that breaks."""
+    shallow = text.count("{") + text.count("[") <= MAX_DEPTH
+    position = 0
+    while opening := _OPENING.search(text, position):
+        try:
+            pairs, _, position = _read_object(text, opening.start(), shallow)
+        except _BrokenError as error:
+            position = error.position
+            yield opening.start(), None
+        else:
+            yield opening.start(), pairs
 
 
 def _held(pairs: Object, key: str) -> tuple[Json, ...]:

@@ -14,6 +14,7 @@ import argparse
 import os
 from pathlib import Path
 
+from configs.data import CalbenchData
 from configs.errors import UserError, run_command
 from configs.training import Training, load_training
 
@@ -21,7 +22,7 @@ from configs.training import Training, load_training
 def main() -> int:
     arguments = _parse()
     config = load_training(arguments.config, arguments.overrides)
-    _check_data_files(config)
+    _check_data_files(_calendar_data(config))
     if arguments.check:
         print(f"{arguments.config}: ok; run {config.folder}")
         return 0
@@ -45,8 +46,16 @@ def _parse() -> argparse.Namespace:
     return parser.parse_intermixed_args()
 
 
-def _check_data_files(config: Training) -> None:
-    public = config.data.public
+def _calendar_data(config: Training) -> CalbenchData:
+    if not isinstance(config.data, CalbenchData):
+        raise UserError(
+            f"data.task: {config.data.task!r} has no reward in training yet; use calbench"
+        )
+    return config.data
+
+
+def _check_data_files(data: CalbenchData) -> None:
+    public = data.public
     for name in public.files if public else ():
         if not Path(name).is_file():
             raise UserError(f"data.public.files: {name!r}: no such file")

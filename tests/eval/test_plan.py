@@ -1,15 +1,18 @@
 """What a plan freezes, what its hash covers, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from configs.data import BasisData
 from configs.errors import UserError
 from configs.evaluation import EvalConfig, Sampling, Transport
 from configs.load import load
 from configs.rewards import RewardConfig
 from eval.plan import read_plan, request_body, seed_for, write_plan
+from tasks.example import write_examples
 from tests.eval.stories import make_plan, some
 
 
@@ -131,3 +134,13 @@ def test_transport_overrides_are_checked(tmp_path: Path) -> None:
 )
 def test_every_shipped_config_loads(path: Path) -> None:
     assert load(path, EvalConfig).runs == 5
+
+
+def test_a_task_without_scores_here_is_refused(tmp_path: Path) -> None:
+    data = BasisData(task="basis", split="test", files=("x",), settings={"guided": (0,)})
+    with pytest.raises(UserError, match=r"data\.task: 'basis' has no scores in evaluation yet"):
+        write_plan(EvalConfig(data=data), tmp_path / "plan")
+    assert not (tmp_path / "plan").exists()
+    write_examples(tmp_path / "examples", [replace(some(1)[0], task="basis")])
+    with pytest.raises(UserError, match="is of task 'basis', which has no scores"):
+        write_plan(EvalConfig(examples=tmp_path / "examples"), tmp_path / "plan")
