@@ -5,9 +5,11 @@ cell, what the story says about it. Muon (Jordan et al. 2024, https://kellerjord
 makes all directions of an update equally large, the rare ones too.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from peft import PeftModel
 from transformers import PreTrainedModel
 
 
@@ -15,7 +17,7 @@ class MuonAdamW(torch.optim.Optimizer):
     """Steps both; its param groups are theirs, so one schedule scales both learning rates."""
 
     def __init__(
-        self, model: PreTrainedModel, muon_learning_rate: float, adamw: dict[str, Any]
+        self, model: PreTrainedModel | PeftModel, muon_learning_rate: float, adamw: dict[str, Any]
     ) -> None:
         matrices, others = split_parameters(model)
         self.muon = torch.optim.Muon(
@@ -27,11 +29,13 @@ class MuonAdamW(torch.optim.Optimizer):
     def _groups(self) -> list[dict[str, Any]]:
         return [*self.muon.param_groups, *self.adamw.param_groups]
 
-    def step(self, closure: Any = None) -> None:
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One update of every parameter with a gradient."""
-        assert closure is None, "neither optimizer is stepped with a closure"
-        self.muon.step()
+        loss = None if closure is None else closure()
+        self.muon.step()  # type: ignore[no-untyped-call]
         self.adamw.step()
+        return loss
 
     def state_dict(self) -> dict[str, Any]:
         """Both states, under ``muon`` and ``adamw``."""
@@ -45,7 +49,7 @@ class MuonAdamW(torch.optim.Optimizer):
 
 
 def split_parameters(
-    model: PreTrainedModel,
+    model: PreTrainedModel | PeftModel,
 ) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
     """Trainable matrices inside the layers; and all else: embeddings, the output head, vectors."""
     embeddings = (model.get_input_embeddings(), model.get_output_embeddings())
