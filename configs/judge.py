@@ -71,6 +71,20 @@ class JudgeConfig(ChatTransport):
     max_tries: int = Field(default=4, ge=1)
     max_wait_s: float = Field(default=60.0, gt=0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_no_key(cls, given: object) -> object:
+        """An unknown key's error would print its value; here that may be the secret itself."""
+        secret = {"api_key", "apikey", "key", "token", "authorization", "headers", "password"}
+        if isinstance(given, dict):
+            for name in given:
+                if str(name).lower().replace("-", "_") in secret:
+                    raise ValueError(
+                        f"{name} has no place in a config; put the key into an environment "
+                        "variable and name that in api_key_env"
+                    )
+        return given
+
     @model_validator(mode="after")
     def _holds_no_secret(self) -> "JudgeConfig":
         """Checked on the whole model, because a field's own error would print its value."""

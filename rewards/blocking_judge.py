@@ -26,6 +26,7 @@ class BlockingJudge:
         self._deadline_s = config.deadline_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     @property
     def counts(self) -> JudgeCounts:
@@ -45,10 +46,11 @@ class BlockingJudge:
         return self._run(self._judge.judge(cases, keep, self._deadline_s))
 
     def close(self) -> None:
-        """Close the connections, stop the thread."""
+        """Close the connections, stop the thread. A closed judge is not used again."""
+        self._closed = True
         if self._loop is None or self._thread is None:
             return
-        self._run(self._judge.close())
+        asyncio.run_coroutine_threadsafe(self._judge.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -66,6 +68,7 @@ class BlockingJudge:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+        assert not self._closed
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

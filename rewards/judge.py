@@ -39,11 +39,11 @@ from rewards.judge_prompts import (
     sheets,
     visible_text,
 )
-from rewards.judgements import Case, Judgement
+from rewards.judgements import VERDICT_KEYS, Case, Dimension, Judgement
 from rewards.rate_limits import RateLimits
 from rewards.verdicts import Unusable, Verdict, read_verdict
 
-Judged = Mapping[str, Judgement]
+Judged = Mapping[Dimension, Judgement]
 """Dimension -> judgement, of one case."""
 Keep = Callable[[Judgement], None]
 _REPLIED = ("ok", "truncated", "unknown_finish")
@@ -75,7 +75,7 @@ class _Collected:
 
     def __init__(self, cases: Sequence[Case], keep: Keep | None) -> None:
         self.cases = cases
-        self.judged: list[dict[str, Judgement]] = [{} for _ in cases]
+        self.judged: list[dict[Dimension, Judgement]] = [{} for _ in cases]
         self._keep = keep
 
     def add(self, index: int, judgement: Judgement) -> None:
@@ -84,7 +84,7 @@ class _Collected:
             self._keep(judgement)
 
     def has(self, question: _Question) -> bool:
-        return question.sheet.rubrics.keys() <= self.judged[question.cases[0]].keys()
+        return question.sheet.criteria.keys() <= self.judged[question.cases[0]].keys()
 
 
 class Judge:
@@ -179,7 +179,7 @@ class Judge:
 
     def _score_empty(self, index: int, case: Case, collected: _Collected) -> None:
         """A candidate that says nothing meets no criterion, and needs no judge to say so."""
-        for name, criteria in case.rubrics.items():
+        for name, criteria in case.criteria.items():
             if not visible_text(case.texts.get(name)):
                 self.counts.empty_candidates += 1
                 collected.add(
@@ -314,7 +314,7 @@ class Judge:
     def _settle(self, question: _Question, outcome: _Outcome, collected: _Collected) -> None:
         """Give the outcome to every case that shares the question, and count it."""
         for position, index in enumerate(question.cases):
-            for name in question.sheet.rubrics:
+            for name in question.sheet.criteria:
                 self._count(outcome, shared=outcome.cached or position > 0)
                 collected.add(index, self._judgement(question, name, index, outcome, collected))
 
@@ -331,7 +331,7 @@ class Judge:
     def _judgement(
         self,
         question: _Question,
-        dimension: str,
+        dimension: Dimension,
         index: int,
         outcome: _Outcome,
         collected: _Collected,
@@ -341,7 +341,7 @@ class Judge:
             case=collected.cases[index].id,
             dimension=dimension,
             state="judged" if verdict else "failed",
-            scores=verdict.scores[dimension] if verdict else None,
+            scores=verdict.scores[VERDICT_KEYS[dimension]] if verdict else None,
             reason=outcome.reason,
             warnings=verdict.warnings if verdict else (),
             cached=outcome.cached,

@@ -44,9 +44,10 @@ class JudgeCache:
 
     def put(self, key: str, model: str, kept: Kept) -> None:
         """Keep a verdict; one that is there already stays. Durable before this returns."""
+        reply = kept.reply.encode("utf-8", "replace").decode()  # a lone surrogate cannot be stored
         self._connection().execute(
             "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?)",
-            (key, model, kept.reply, kept.attempts, kept.prompt_tokens, kept.completion_tokens),
+            (key, model, reply, kept.attempts, kept.prompt_tokens, kept.completion_tokens),
         )
 
     def close(self) -> None:

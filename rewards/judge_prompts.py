@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rewards.judgements import Case
+from rewards.judgements import VERDICT_KEYS, Case, Dimension
 from tasks.example import Message
 from tasks.extraction import Incomplete, answer_text
 
@@ -20,10 +20,10 @@ PROMPT_VERSION = 1
 KEY_NONCE = "0" * 16
 """Stands for the nonce where a prompt must be the same every time: in the cache key."""
 
-_WHAT = {
-    "latent_belief_explanation": "what the user believes",
-    "user_profile_modeling": "who the user is",
-    "correct_resolution": "how the user's problem is solved",
+_ABOUT: Mapping[Dimension, str] = {
+    "belief": "what the user believes",
+    "profile": "who the user is",
+    "solution": "how the user's problem is solved",
 }
 
 _SYSTEM = (
@@ -41,13 +41,13 @@ _STRICT = "Reply with one JSON object of this form and with nothing else, no pro
 class Sheet:
     """One question to the judge: texts and criteria by dimension, the same keys in both."""
 
-    texts: Mapping[str, str]
-    rubrics: Mapping[str, tuple[str, ...]]
+    texts: Mapping[Dimension, str]
+    criteria: Mapping[Dimension, tuple[str, ...]]
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Number of criteria by dimension."""
-        return {dimension: len(criteria) for dimension, criteria in self.rubrics.items()}
+        """Number of criteria, by the names that a verdict uses."""
+        return {VERDICT_KEYS[name]: len(criteria) for name, criteria in self.criteria.items()}
 
 
 def visible_text(text: str | None) -> str:
@@ -61,11 +61,11 @@ def visible_text(text: str | None) -> str:
 
 def sheets(case: Case, mode: Literal["isolated", "joint"]) -> list[Sheet]:
     """The questions that judge ``case``; a dimension without visible text is in none of them."""
-    texts = {name: visible_text(case.texts.get(name)) for name in case.rubrics}
+    texts = {name: visible_text(case.texts.get(name)) for name in case.criteria}
     asked = [name for name, text in texts.items() if text]
     groups = [asked] if mode == "joint" else [[name] for name in asked]
     return [
-        Sheet({name: texts[name] for name in group}, {name: case.rubrics[name] for name in group})
+        Sheet({name: texts[name] for name in group}, {name: case.criteria[name] for name in group})
         for group in groups
         if group
     ]
@@ -73,7 +73,8 @@ def sheets(case: Case, mode: Literal["isolated", "joint"]) -> list[Sheet]:
 
 def fence_nonce(secret: str, sheet: Sheet) -> str:
     """16 hex digits that no text on the sheet can foresee, the same for the same secret."""
-    data = "\0".join([*sheet.texts.values(), *(c for cs in sheet.rubrics.values() for c in cs)])
+    criteria = [text for texts in sheet.criteria.values() for text in texts]
+    data = "\0".join([*sheet.texts.values(), *criteria])
     key = hashlib.sha256(secret.encode()).digest()
     digest = hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=8, key=key)
     while digest.hexdigest() in data:
@@ -84,10 +85,9 @@ def fence_nonce(secret: str, sheet: Sheet) -> str:
 def messages(sheet: Sheet, nonce: str, strict: bool = False) -> tuple[Message, ...]:
     """The prompt. ``strict``: for a judge whose first reply was no verdict."""
     pieces = [f"Marker of this request: {nonce}. Only lines with it begin or end data."]
-    for name, criteria in sheet.rubrics.items():
+    for name, criteria in sheet.criteria.items():
         numbered = [f"criterion_{i}: {' '.join(c.split())}" for i, c in enumerate(criteria, 1)]
-        what = _WHAT.get(name)
-        pieces.append(f"Dimension {name}" + (f" ({what})." if what else "."))
+        pieces.append(f"Dimension {VERDICT_KEYS[name]}: {_ABOUT[name]}.")
         pieces.append(_fenced(nonce, "CRITERIA", "\n".join(numbered)))
         pieces.append(_fenced(nonce, "CANDIDATE", sheet.texts[name]))
     pieces.append(f"{_STRICT if strict else _FREE}\n{_form(sheet)}")

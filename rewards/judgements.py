@@ -4,32 +4,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.errors import UserError
 from rewards.verdicts import Warning_
 
-PART_OF: Mapping[str, str] = {
-    "latent_belief_explanation": "belief",
-    "user_profile_modeling": "user_profile",
-    "correct_resolution": "solution",
+Dimension = Literal["belief", "profile", "solution"]
+
+VERDICT_KEYS: Mapping[Dimension, str] = {
+    "belief": "latent_belief_explanation",
+    "profile": "user_profile_modeling",
+    "solution": "correct_resolution",
 }
-"""Dimension, as the rubric and the judge name it -> part of the reward."""
+"""How the release, its rubrics and a judge's reply name the dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One candidate: for each dimension that was asked for, its text and its rubric.
+    """One candidate: for each dimension that was asked for, its criteria and its text.
 
     A text that is missing, None or blank is a candidate that said nothing there.
     """
 
     id: str
-    texts: Mapping[str, str | None]
-    rubrics: Mapping[str, tuple[str, ...]]
+    texts: Mapping[Dimension, str | None]
+    criteria: Mapping[Dimension, tuple[str, ...]]
 
     def __post_init__(self) -> None:
-        for dimension, criteria in self.rubrics.items():
+        for dimension, criteria in self.criteria.items():
             if not criteria or not all(text.strip() for text in criteria):
-                raise ValueError(f"{self.id}: rubric {dimension} has no criteria, or a blank one")
-        assert self.rubrics
+                raise UserError(
+                    f"{self.id}: rubric {VERDICT_KEYS[dimension]} has no criterion or a blank one; "
+                    "write at least one, each with text"
+                )
+        assert self.criteria
 
 
 State = Literal[
@@ -48,7 +54,7 @@ class Judgement:
     """
 
     case: str
-    dimension: str
+    dimension: Dimension
     state: State
     scores: tuple[int, ...] | None
     reason: str = ""

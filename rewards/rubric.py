@@ -7,18 +7,24 @@ because a mean over the rest would reward an answer for the failure of its judge
 from collections.abc import Collection, Mapping
 
 from configs.rewards import RubricReward
-from rewards.judgements import PART_OF, Judgement
+from rewards.judgements import Dimension, Judgement
 from rewards.score import Score
 from tasks.extraction import Incomplete
 
+PART_OF: Mapping[Dimension, str] = {
+    "belief": "belief",
+    "profile": "user_profile",
+    "solution": "solution",
+}
+
 
 def rubric_score(
-    dimensions: Collection[str],
-    judged: Mapping[str, Judgement] | Incomplete,
+    dimensions: Collection[Dimension],
+    judged: Mapping[Dimension, Judgement] | Incomplete,
     num_words: int,
     config: RubricReward,
 ) -> Score:
-    """Score an answer that was asked for ``dimensions``, by their names in the rubric.
+    """Score an answer that was asked for ``dimensions``.
 
     ``judged``: a judgement for each dimension; or ``Incomplete``: the answer has not the form
     asked for, and earns 0 without a judge. ``num_words``: length of the whole answer. Parts in
@@ -50,7 +56,7 @@ def _value(fractions: Mapping[str, float | None], config: RubricReward) -> float
     return total / weight_sum if weight_sum else None
 
 
-def _note(judged: Mapping[str, Judgement], dimensions: Collection[str]) -> str:
+def _note(judged: Mapping[Dimension, Judgement], dimensions: Collection[Dimension]) -> str:
     """Why the judge said nothing, or where the candidate said nothing."""
     failed = [f"judge {name}: {judged[name].reason}" for name in dimensions if judged[name].reason]
     empty = [
