@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from configs.data import DataConfig
 from configs.load import Frozen
 from configs.rewards import RewardConfig
+from configs.transport import ChatTransport
 
 
 class Sampling(Frozen):
@@ -28,19 +29,11 @@ class Sampling(Frozen):
     enable_thinking: bool = False
 
 
-class Transport(Frozen):
+class Transport(ChatTransport):
     """How requests travel. None of this changes an answer, so none of it is part of the plan."""
 
-    concurrency: int = Field(default=64, ge=1)
     batch_size: int = Field(default=16, ge=1)
     """Requests generated together by the in-process engine."""
-    timeout_s: float = Field(default=600.0, gt=0)
-    """For one attempt, counted from sending."""
-    max_tries: int = Field(default=4, ge=1)
-    backoff_s: float = Field(default=0.5, gt=0)
-    """First wait between tries; doubles each time, plus jitter; Retry-After may lengthen it."""
-    max_connection_errors: int = Field(default=8, ge=1)
-    """This many in a row, over all requests, and the server counts as unreachable."""
     check_every_s: float = Field(default=60.0, gt=0)
     """How often the server is asked whether it still serves the same model."""
 

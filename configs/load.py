@@ -100,6 +100,8 @@ def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
     if isinstance(value, str) and error["type"] == "float_type" and _is_float(value):
         remedy = f"{float(value):e}".replace("e-0", "e-").replace("e+0", "e+")
         return f"{key}: {value!r} is text to YAML, not a number; write {remedy}"
+    if error["type"] == "value_error" and isinstance(value, dict):  # about a whole section
+        return f"{key}: {error['msg']}".removeprefix(": ").replace("Value error, ", "", 1)
     shown = value if isinstance(value, (str, int, float, bool)) else type(value).__name__
     return f"{key}: {shown!r} is refused: {error['msg']}"
 

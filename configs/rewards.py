@@ -47,3 +47,32 @@ class RewardConfig(Frozen):
             "perspective": self.perspective,
             "optimality": self.optimality,
         }[part]
+
+
+class RubricReward(Frozen):
+    """How the fractions of criteria met become one number for a BASIS answer.
+
+    The value is the weighted mean over the dimensions that were asked for; 0 when the answer has
+    not the form asked for. A weight of 0 keeps a part in the logs.
+    """
+
+    belief: float = Field(default=0.3, ge=0)
+    user_profile: float = Field(default=0.2, ge=0)
+    solution: float = Field(default=0.5, ge=0)
+    max_words: int = Field(default=600, ge=1)
+    over_length: float = Field(default=0.1, ge=0, le=1)
+    """Taken off an answer of more than ``max_words`` words, down to 0."""
+
+    @model_validator(mode="after")
+    def _rewards_something(self) -> "RubricReward":
+        if not any((self.belief, self.user_profile, self.solution)):
+            raise ValueError("every weight is 0; give at least one part a weight")
+        return self
+
+    def weight(self, part: str) -> float:
+        """The weight of a part by its name; ``KeyError`` for a name that is none."""
+        return {
+            "belief": self.belief,
+            "user_profile": self.user_profile,
+            "solution": self.solution,
+        }[part]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from configs.evaluation import Sampling
-from eval.records import ResponseState
+from rewards.chat_server import Reply
 from tasks.example import Message
 
 
@@ -16,20 +16,6 @@ class Call:
     messages: tuple[Message, ...]
     sampling: Sampling
     seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back. ``text`` keeps thinking where it stood; ``error`` explains other states."""
-
-    state: ResponseState
-    text: str = ""
-    finish_reason: str = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    attempts: int = 1
-    seconds: float = 0.0
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +57,3 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Let go of connections and memory."""
         ...
-
-
-class ServerUnreachable(Exception):
-    """Too many connection errors in a row; what has been written stays."""
-
-
-class ServerChanged(Exception):
-    """The server no longer serves the model that this run began with."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from configs.errors import UserError
 from configs.evaluation import Sampling
 from eval.checkpoint import fingerprint
-from eval.engines import Call, Reply, Served
+from eval.engines import Call, Served
 from eval.records import canonical, sha256
+from rewards.chat_server import Reply
 
 if TYPE_CHECKING:
     import torch

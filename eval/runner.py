@@ -17,10 +17,11 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from configs.errors import UserError
-from eval.engines import Call, Engine, Reply, Served, ServerChanged, ServerUnreachable
+from eval.engines import Call, Engine, Served
 from eval.plan import Plan, differing, seed_for
 from eval.records import FINAL, Identity, Key, Response, read_identity, write_identity
 from eval.responses import ResponseLog, read_index
+from rewards.chat_server import Reply, ServerChanged, ServerUnreachable
 
 Owed = tuple[Key, Call]
 

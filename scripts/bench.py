@@ -1,4 +1,4 @@
-"""How fast the calendar world is, as ratios measured in one run on one core.
+"""How fast the calendar world and the judge are, measured in one run on one core.
 
     python -m scripts.bench                   # generated: 5 agents x 16 slots x 5 meetings
     python -m scripts.bench --tasks FILE ...  # public CalBench files instead
@@ -16,6 +16,7 @@ from configs.data import CalbenchData, GeneratedTasks
 from configs.errors import run_command
 from configs.rewards import RewardConfig
 from rewards.composition import score
+from scripts.bench_judge import Row, judge_rows
 from scripts.cp_sat import cp_sat_optimum
 from tasks.calbench.answers import Plan, read
 from tasks.calbench.calendars import CalendarTask
@@ -37,14 +38,11 @@ def main() -> int:
     files: list[str] = parser.parse_args().tasks or []
     tasks = [task for file in files for task in read_public(Path(file)) if task.num_agents == 5]
     tasks = tasks or generated_tasks(PUBLIC_SIZE, "bench")
-    rows = [optimum_row(tasks), plan_row(tasks), belief_row()]
+    rows = [optimum_row(tasks), plan_row(tasks), belief_row(), *judge_rows()]
     print(f"{'what':52} {'measured':>16} {'bar':>12}  met")
     for what, figure, bar, met in rows:
         print(f"{what:52} {figure:>16} {bar:>12}  {'yes' if met else 'NO'}")
     return 0 if all(met for *_, met in rows) else 1
-
-
-Row = tuple[str, str, str, bool]
 
 
 def optimum_row(tasks: Sequence[CalendarTask]) -> Row:

@@ -33,6 +33,10 @@ async def constant(body: Body, number: int) -> web.StreamResponse:
     return completion("{}")
 
 
+class HangUp(Exception):
+    """Raised by a script: the connection is cut without a reply."""
+
+
 class ScriptedServer:
     """``with ScriptedServer(script) as server``: ``script(body, n)`` answers the n-th request."""
 
@@ -41,6 +45,8 @@ class ScriptedServer:
         self.models = [{"id": model, "root": model, "max_model_len": 4096}]
         self.template_tail: list[str] | None = ["assistant", "\\n"]
         self.bodies: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.check_status = 200
         self.arrivals: list[float] = []
         self.model_checks = 0
         self.in_flight = self.peak = 0
@@ -95,14 +101,20 @@ class ScriptedServer:
         try:
             body = json.loads(await request.read())
             self.bodies.append(body)
+            self.headers.append(dict(request.headers))
             return await self.script(body, len(self.bodies))
+        except HangUp:
+            assert request.transport
+            request.transport.abort()
+            return web.Response()
         finally:
             self.in_flight -= 1
             self.busy_seconds += time.monotonic() - started
 
     async def _models(self, request: web.Request) -> web.Response:
         self.model_checks += 1
-        return web.json_response({"object": "list", "data": self.models})
+        listed = {"object": "list", "data": self.models}
+        return web.json_response(listed, status=self.check_status)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         if self.template_tail is None:

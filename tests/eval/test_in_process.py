@@ -8,8 +8,9 @@ import pytest
 from configs.errors import UserError
 from configs.evaluation import Sampling
 from eval.checkpoint import fingerprint
-from eval.engines import Call, Reply
+from eval.engines import Call
 from eval.in_process import InProcess
+from rewards.chat_server import Reply
 from tasks.example import Message
 
 TEMPLATE = (

@@ -1,0 +1,65 @@
+"""Rubric parts of a BASIS answer: criteria met / criteria by dimension, and a gate on its form.
+
+Pure: the judge has spoken before. A dimension without a judgement makes the whole value None,
+because a mean over the rest would reward an answer for the failure of its judge.
+"""
+
+from collections.abc import Collection, Mapping
+
+from configs.rewards import RubricReward
+from rewards.judgements import Dimension, Judgement
+from rewards.score import Score
+from tasks.extraction import Incomplete
+
+PART_OF: Mapping[Dimension, str] = {
+    "belief": "belief",
+    "profile": "user_profile",
+    "solution": "solution",
+}
+
+
+def rubric_score(
+    dimensions: Collection[Dimension],
+    judged: Mapping[Dimension, Judgement] | Incomplete,
+    num_words: int,
+    config: RubricReward,
+) -> Score:
+    """Score an answer that was asked for ``dimensions``.
+
+    ``judged``: a judgement for each dimension; or ``Incomplete``: the answer has not the form
+    asked for, and earns 0 without a judge. ``num_words``: length of the whole answer. Parts in
+    [0, 1]: belief, user_profile, solution, format (1: the form is right), concise (0: too long).
+    """
+    concise = float(num_words <= config.max_words)
+    if isinstance(judged, Incomplete):
+        nothing = {PART_OF[name]: 0.0 for name in dimensions}
+        return Score(0.0, {**nothing, "format": 0.0, "concise": concise}, judged.reason)
+    fractions = {PART_OF[name]: judged[name].fraction for name in dimensions}
+    parts = {**fractions, "format": 1.0, "concise": concise}
+    value, note = _value(fractions, config), _note(judged, dimensions)
+    if value is not None and not concise:
+        value = max(0.0, value - config.over_length)
+    return Score(value, parts, note)
+
+
+def _value(fractions: Mapping[str, float | None], config: RubricReward) -> float | None:
+    """Weighted mean; None when a part that counts was not judged, or none counts."""
+    total = weight_sum = 0.0
+    for part, fraction in fractions.items():
+        weight = config.weight(part)
+        if not weight:
+            continue
+        if fraction is None:
+            return None
+        total += weight * fraction
+        weight_sum += weight
+    return total / weight_sum if weight_sum else None
+
+
+def _note(judged: Mapping[Dimension, Judgement], dimensions: Collection[Dimension]) -> str:
+    """Why the judge said nothing, or where the candidate said nothing."""
+    failed = [f"judge {name}: {judged[name].reason}" for name in dimensions if judged[name].reason]
+    empty = [
+        f"empty {PART_OF[name]}" for name in dimensions if judged[name].state == "empty_candidate"
+    ]
+    return "; ".join(failed + empty)

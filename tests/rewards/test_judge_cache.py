@@ -1,0 +1,81 @@
+"""The cache on disk, with real processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.errors import UserError
+from rewards.judge_cache import JudgeCache, Kept
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITER = """
+import sys
+from pathlib import Path
+from rewards.judge_cache import JudgeCache, Kept
+name, cache = sys.argv[1], JudgeCache(Path(sys.argv[2]))
+for number in range(500):
+    cache.put(f"shared {number}", "m", Kept(name, 1, 2, 3))
+    cache.put(f"{name} {number}", "m", Kept(f"{name} {number}", 1, 2, 3))
+    assert cache.get(f"{name} {number}").reply == f"{name} {number}"
+"""
+
+
+def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "verdicts.sqlite"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, name, str(path)], cwd=ROOT)
+        for name in ("one", "two", "three")
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    cache = JudgeCache(path)
+    for number in range(500):
+        kept = cache.get(f"shared {number}")
+        assert kept and kept.reply in ("one", "two", "three")
+        for name in ("one", "two", "three"):
+            assert cache.get(f"{name} {number}") == Kept(f"{name} {number}", 1, 2, 3)
+
+
+def test_a_killed_process_leaves_a_cache_that_works(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    code = WRITER.replace("range(500)", "range(10**9)").replace("assert", "print(number);assert")
+    writer = subprocess.Popen(
+        [sys.executable, "-uc", code, "one", str(path)], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    assert writer.stdout
+    said = [int(writer.stdout.readline()) for _ in range(50)]
+    writer.kill()
+    writer.wait(10)
+    writer.stdout.close()
+    cache = JudgeCache(path)
+    assert all(cache.get(f"one {number}") for number in said)
+    cache.put("after", "m", Kept("yes", 1, 0, 0))
+    assert cache.get("after") == Kept("yes", 1, 0, 0)
+
+
+def test_the_first_verdict_stays(tmp_path: Path) -> None:
+    cache = JudgeCache(tmp_path / "verdicts.sqlite")
+    assert cache.get("a") is None
+    cache.put("a", "m", Kept("first", 1, 2, 3))
+    cache.put("a", "m", Kept("second", 1, 2, 3))
+    cache.close()
+    assert JudgeCache(tmp_path / "verdicts.sqlite").get("a") == Kept("first", 1, 2, 3)
+
+
+def test_any_text_can_be_kept(tmp_path: Path) -> None:
+    cache = JudgeCache(tmp_path / "verdicts.sqlite")
+    for key, text in (("a", "nul \x00 and 完了 🙂"), ("b", "lone \ud800 half")):
+        cache.put(key, "m", Kept(text, 1, 2, 3))
+    assert cache.get("a") == Kept("nul \x00 and 完了 🙂", 1, 2, 3)
+    assert cache.get("b") == Kept("lone ? half", 1, 2, 3)
+
+
+def test_a_file_that_is_no_cache_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are my notes, " * 100)
+    with pytest.raises(UserError, match=r"notes\.txt: cannot be used .*name another file"):
+        JudgeCache(path).get("a")
+    assert path.read_text().startswith("these are my notes")
+    with pytest.raises(UserError, match="cannot be used"):
+        JudgeCache(tmp_path).get("a")
