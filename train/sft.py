@@ -68,7 +68,7 @@ def _row(prompt: list[int], answer: list[int]) -> Row:
 
 
 def collate(rows: Sequence[Row], pad_id: int) -> dict[str, torch.Tensor]:
-    """Rows padded on the right to (batch, longest)."""
+    """Rows padded on the left to (batch, longest), so that all answers stand at the end."""
     longest = max(len(row["input_ids"]) for row in rows)
     return {
         "input_ids": _padded([row["input_ids"] for row in rows], pad_id, longest),
@@ -78,7 +78,38 @@ def collate(rows: Sequence[Row], pad_id: int) -> dict[str, torch.Tensor]:
 
 
 def _padded(rows: Sequence[list[int]], value: int, length: int) -> torch.Tensor:
-    return torch.tensor([row + [value] * (length - len(row)) for row in rows])
+    return torch.tensor([[value] * (length - len(row)) + row for row in rows])
+
+
+class AnswerTrainer(Trainer):
+    """Computes logits where answers stand and nowhere else: a third of a tiny model's time."""
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        """Cross entropy of the answers' tokens, summed and divided by their number.
+
+        ``num_items_in_batch``: that number over all processes and accumulated forwards; gradients
+        are averaged over processes, hence the factor.
+        """
+        labels = inputs["labels"]
+        answered = (labels != IGNORED).any(dim=0).nonzero()
+        keep = labels.shape[1] - int(answered[0])
+        logits = model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            logits_to_keep=keep + 1,
+        ).logits
+        loss: torch.Tensor = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1).float(), labels[:, -keep:].flatten(), reduction="sum"
+        )
+        if num_items_in_batch is None:
+            return loss / (labels != IGNORED).sum()
+        return loss / num_items_in_batch * self.accelerator.num_processes
 
 
 def run_sft(
@@ -96,7 +127,7 @@ def run_sft(
         model = get_peft_model(model, lora_config(config.model.lora))
     pad_id = policy.tokenizer.pad_token_id
     assert isinstance(pad_id, int)
-    trainer = Trainer(
+    trainer = AnswerTrainer(
         model=model,
         args=training_arguments(config, config.sft, folder),
         train_dataset=rows,
