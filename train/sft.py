@@ -109,7 +109,8 @@ class AnswerTrainer(Trainer):
         )
         if num_items_in_batch is None:
             return loss / (labels != IGNORED).sum()
-        return loss / num_items_in_batch * self.accelerator.num_processes
+        num_processes: int = self.accelerator.num_processes
+        return loss / num_items_in_batch * num_processes
 
 
 def run_sft(
