@@ -52,7 +52,8 @@ class Pairs:
     @property
     def table(self) -> Array:
         """(size, size) counts."""
-        return _tables(self, np.ones((1, self.num_sources)))[0]
+        counts: Array = _tables(self, np.ones((1, self.num_sources)))[0]
+        return counts
 
     @property
     def num_sources(self) -> int:

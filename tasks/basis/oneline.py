@@ -16,7 +16,9 @@ from tasks.basis.records import file_domain, read_record, record_id, trajectory_
 from tasks.basis.turns import read_turns
 
 
-def read_oneline(path: Path, seen: dict[str, str], strict: bool) -> Found:
+def read_oneline(
+    path: Path, seen: dict[str, str], strict: bool, with_rubrics: bool = True
+) -> Found:
     """The instances of a *.jsonl file. ``seen``: ids read so far and their places; added to.
 
     Raises ``UserError`` on the first fault in strict mode.
@@ -30,7 +32,7 @@ def read_oneline(path: Path, seen: dict[str, str], strict: bool) -> Found:
         lines = []
     for number, line in enumerate(lines, 1):
         if line.strip():
-            instance = _instance(line, path, number, seen, dropped, faults)
+            instance = _instance(line, path, number, seen, dropped, faults, with_rubrics)
             instances += [instance] if instance else []
     if not instances and not faults.lines:
         faults.add(str(path), "holds no instance; expected one JSON object a line")
@@ -44,6 +46,7 @@ def _instance(
     seen: dict[str, str],
     dropped: Counter[str],
     faults: Faults,
+    with_rubrics: bool,
 ) -> Instance | None:
     place = f"{path}:{number}"
     try:
@@ -62,7 +65,8 @@ def _instance(
     else:
         faults.add(where, "key 'trajectory_inline' is missing; add the turns")
         turns = ()
-    instance = read_record(raw, name, place, file_domain(path.stem), turns, dropped, faults)
+    domain = file_domain(path.stem)
+    instance = read_record(raw, name, place, domain, turns, dropped, faults, with_rubrics)
     return None if len(faults.lines) > before else instance
 
 

@@ -27,6 +27,7 @@ def ratings_csv(folder: Path, human: list[str], judge: list[str]) -> Path:
 
 
 def figure(found: dict[str, Any], unit: str, dimension: str = "all") -> dict[str, Any]:
+    one: dict[str, Any]
     [one] = [f for f in found["figures"] if (f["unit"], f["dimension"]) == (unit, dimension)]
     return one
 
