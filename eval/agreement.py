@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from configs.errors import UserError
 from eval.intervals import numbered
 from eval.kappa import (
     DRAW_SEED,
@@ -64,8 +65,11 @@ def agreement(path: Path, scale: Sequence[str] | None, out: Path | None) -> dict
 
     Raises ``UserError`` for a file that is not as ``eval.ratings`` describes.
     """
+    out = out or path.with_name("agreement.json")
+    if out.is_dir():
+        raise UserError(f"--out {out}: is a folder; name the JSON file to write in it")
     found = measure(read_ratings(path, scale), path.name)
-    write_json(out or path.with_name("agreement.json"), found)
+    write_json(out, found)
     return found
 
 

@@ -205,5 +205,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert bad.stderr.startswith(f"error: {tmp_path}/human.csv:2: judge: '2' is not on the scale")
     gone = run(str(tmp_path / "none.csv"))
     assert (gone.returncode, gone.stderr.count("\n")) == (2, 1)
+    folder = run(str(written(tmp_path, CRITERIA)), "--out", str(tmp_path))
+    assert (folder.returncode, folder.stderr.count("\n")) == (2, 1)
     told = run("--help")
     assert "swe_0001:guided:k5,swe_0001,swe,belief,criterion_1,1,1," in told.stdout
