@@ -252,7 +252,8 @@ def test_an_endpoint_that_goes_silent_stops_the_run_and_loses_nothing(
         assert again.owed == []
         asked = sum(not is_judging(body) for body in server.bodies) - before
     unjudged = sum(one.reason.startswith("judge_") for one in run.made.values())
-    assert asked == 30 - len(accepted) - unjudged  # lists that only lacked a judge are kept
+    owed = 30 - len(accepted) - unjudged  # lists that only lacked a judge are kept
+    assert owed <= asked <= owed + 1  # a request given up by the first run may arrive late
     assert (unjudged > 0) == (whom == "judge")
 
 
