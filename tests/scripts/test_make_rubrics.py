@@ -211,7 +211,7 @@ def test_a_generator_of_nothing_but_prose_is_given_up(tmp_path: Path) -> None:
     with ScriptedServer(generator_only(lambda b, n: completion("no"))) as server:
         run = made(server, tmp_path, *names, max_failures_in_row=5)
     assert "5 rubrics in a row without a usable reply, the last for generator_no_a" in run.stopped
-    assert len(run.made) == 5
+    assert 5 <= len(run.made) <= 6  # both workers may finish in the same moment
     assert len(server.bodies) <= 3 * (5 + 2)
 
 
