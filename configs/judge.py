@@ -1,4 +1,4 @@
-"""Who judges rubric answers, how it is asked, and how far it may fail."""
+"""Who answers at an endpoint and how it is asked; of a judge also how far it may fail."""
 
 import re
 from collections.abc import Mapping
@@ -27,6 +27,21 @@ class JudgeSampling(Frozen):
     )
     """Fields that vLLM would otherwise take from the checkpoint; ``{}`` for a hosted API."""
 
+    def fields(self, attempt: int) -> dict[str, JsonValue]:
+        """What a request holds beside its messages; ``attempt`` counts from 0."""
+        fields: dict[str, JsonValue] = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed + attempt,
+            "n": 1,
+            "stream": False,
+            **self.extra,
+        }
+        if self.enable_thinking is not None:
+            fields["chat_template_kwargs"] = {"enable_thinking": self.enable_thinking}
+        return fields
+
     @model_validator(mode="after")
     def _extra_is_extra(self) -> "JudgeSampling":
         known = {"temperature", "top_p", "max_tokens", "seed", "chat_template_kwargs"}
@@ -36,35 +51,23 @@ class JudgeSampling(Frozen):
         return self
 
 
-class JudgeConfig(ChatTransport):
-    """One judge. The key itself never stands here, only the variable that holds it."""
+class ChatEndpoint(ChatTransport):
+    """A server and its model. A key never stands here, only the variable that holds it."""
 
     endpoint: str
     """http://HOST:PORT of an OpenAI-compatible server, with or without /v1."""
     model: str = Field(min_length=1)
     """The served name."""
     revision: str = ""
-    """Names the weights behind ``model``: change it when they change, or the cache keeps
-    answering for the old ones."""
+    """Names the weights behind ``model``: change it when they change, or what is kept
+    on disk goes on answering for the old ones."""
     api_key_env: str | None = None
     """Environment variable that holds the key; null sends none."""
-    mode: Literal["isolated", "joint"] = "isolated"
-    """isolated: one call a dimension, which sees only its own text and rubric; joint: one call
-    for all of them, as the BASIS release judges."""
     sampling: JudgeSampling = JudgeSampling()
-    verdict_tries: int = Field(default=2, ge=1)
-    """Requests until a usable verdict; from the second on the prompt is stricter."""
     rpm: int | None = Field(default=None, ge=1)
     """Requests in any 60 s, of this process: divide a shared allowance by the number of ranks."""
     tpm: int | None = Field(default=None, ge=1)
     """Tokens in any 60 s, of this process; prompt and answer together."""
-    cache: Path | None = None
-    """SQLite file on a local disk (not NFS); any number of processes may share it."""
-    deadline_s: float | None = Field(default=600.0, gt=0)
-    """For one batch of a training step; what is not judged by then has failed."""
-    max_failing_share: float = Field(default=0.2, ge=0, lt=1)
-    """More failures than this among the last ``window`` judgements asked for: stop."""
-    window: int = Field(default=200, ge=1)
 
     concurrency: int = Field(default=16, ge=1)
     timeout_s: float = Field(default=120.0, gt=0)
@@ -86,7 +89,7 @@ class JudgeConfig(ChatTransport):
         return given
 
     @model_validator(mode="after")
-    def _holds_no_secret(self) -> "JudgeConfig":
+    def _holds_no_secret(self) -> "ChatEndpoint":
         """Checked on the whole model, because a field's own error would print its value."""
         if self.api_key_env and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.api_key_env):
             raise ValueError(
@@ -102,3 +105,20 @@ class JudgeConfig(ChatTransport):
         if where.scheme not in ("http", "https") or not where.hostname:
             raise ValueError("endpoint is no address; write it as http://HOST:PORT")
         return self
+
+
+class JudgeConfig(ChatEndpoint):
+    """One judge."""
+
+    mode: Literal["isolated", "joint"] = "isolated"
+    """isolated: one call a dimension, which sees only its own text and rubric; joint: one call
+    for all of them, as the BASIS release judges."""
+    verdict_tries: int = Field(default=2, ge=1)
+    """Requests until a usable verdict; from the second on the prompt is stricter."""
+    cache: Path | None = None
+    """SQLite file on a local disk (not NFS); any number of processes may share it."""
+    deadline_s: float | None = Field(default=600.0, gt=0)
+    """For one batch of a training step; what is not judged by then has failed."""
+    max_failing_share: float = Field(default=0.2, ge=0, lt=1)
+    """More failures than this among the last ``window`` judgements asked for: stop."""
+    window: int = Field(default=200, ge=1)

@@ -1,4 +1,4 @@
-"""The five commands of an evaluation; each reads files, writes files, and may be repeated.
+"""The commands of an evaluation; each reads files, writes files, and may be repeated.
 
     python -m eval plan    configs/eval/tiny_cpu.yaml --out runs/eval/tiny
     python -m eval run     runs/eval/tiny --system base --server http://127.0.0.1:8000 --model base
@@ -6,6 +6,7 @@
     python -m eval score   runs/eval/tiny
     python -m eval compare runs/eval/tiny --base base --trained trained
     python -m eval report  runs/eval/tiny --train runs/train/tiny
+    python -m eval agreement HUMAN.csv
 
 Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct;
 3 the server went away or changed, run again; 130 interrupted, run again.
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options, left = parser.parse_known_args(arguments)
     if left:
-        if any("=" not in word or word.startswith("-") for word in left):
+        if "overrides" not in options or any("=" not in w or w.startswith("-") for w in left):
             parser.error(f"unrecognized arguments: {' '.join(left)}")
         options.overrides = [*options.overrides, *left]  # key=value after an option
     command = {
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "score": _score,
         "compare": _compare,
         "report": _report,
+        "agreement": _agreement,
     }[options.command]
     return command(options)
 
@@ -76,7 +78,23 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--trained", default="trained")
     report = _command(commands, "report", "write report.html, .md and .png", "plan folder")
     report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
+    agreement = _command(commands, "agreement", "compare the judge with human ratings", None)
+    agreement.description = f"{agreement.description}\n\n{_csv_help()}"
+    agreement.add_argument("csv", type=Path, help="ratings by a human and by the judge")
+    agreement.add_argument(
+        "--scale", help="all values in order: 1..5 or low,medium,high (default with criteria: 0,1)"
+    )
+    agreement.add_argument(
+        "--out", type=Path, metavar="FILE", help="default: agreement.json beside the CSV"
+    )
     return parser
+
+
+def _csv_help() -> str:
+    from eval.ratings import COLUMNS, EXAMPLE
+
+    columns = "\n".join(f"  {name:<10} {text}" for name, text in COLUMNS.items())
+    return f"Columns, in any order:\n{columns}\n\nExample:\n{EXAMPLE}"
 
 
 def _command(
@@ -203,6 +221,16 @@ def _report(options: argparse.Namespace) -> int:
     plan = read_plan(options.folder)
     for path in write_report(plan.folder, gather(plan, options.train)):
         print(path)
+    return 0
+
+
+def _agreement(options: argparse.Namespace) -> int:
+    from eval.agreement import agreement, table
+    from eval.ratings import parse_scale
+
+    scale = None if options.scale is None else parse_scale(options.scale)
+    found = agreement(options.csv, scale, options.out)
+    print("\n".join(table(found)))
     return 0
 
 

@@ -89,27 +89,39 @@ def _decode(raw: bytes, place: str) -> Response:
     return from_line(line, Response, place)
 
 
-class ResponseLog:
-    """Appends rows; one process at a time, each row flushed before the next is awaited."""
+class LineLog:
+    """Appends lines; one process at a time, each line flushed before the next is awaited."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writer: str) -> None:
+        """``writer``: the command that writes this file, for the message to a second one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
-            raise UserError(f"{path}: another `eval run` is writing it; wait or stop it") from None
+            raise UserError(f"{path}: another `{writer}` is writing it; wait or stop it") from None
         _drop_torn_line(path, self._file)
 
-    def append(self, response: Response) -> None:
-        """Write one row through to the operating system."""
-        self._file.write(to_line(response).encode("utf-8"))
+    def append_line(self, line: str) -> None:
+        """Write one line, its newline included, through to the operating system."""
+        self._file.write(line.encode("utf-8"))
         self._file.flush()
 
     def close(self) -> None:
         """Release the file and its lock."""
         self._file.close()
+
+
+class ResponseLog(LineLog):
+    """Appends the responses of one system."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "eval run")
+
+    def append(self, response: Response) -> None:
+        """Write one row."""
+        self.append_line(to_line(response))
 
 
 def _drop_torn_line(path: Path, log: BinaryIO) -> None:

@@ -217,6 +217,32 @@ def read_api_key(variable: str | None) -> str:
     return key
 
 
+async def check_served(server: ChatServer, who: str, api_key_env: str | None) -> None:
+    """Raise ``UserError`` when the endpoint is not there, refuses the key or lacks the model.
+
+    ``who`` names it in the message. A server without /v1/models is taken at its word.
+    """
+    try:
+        status, body = await server.get_json("/v1/models")
+    except ValueError:
+        return
+    except (*TRANSPORT_ERRORS, TimeoutError):
+        raise UserError(f"{who} endpoint {server.root}: does not answer; start it first") from None
+    if status in (401, 403):
+        name = api_key_env or "api_key_env, which is not set"
+        raise UserError(
+            f"{who} endpoint {server.root}: refuses the key (HTTP {status}); see {name}"
+        )
+    cards = body.get("data") if status == 200 and isinstance(body, dict) else None
+    if isinstance(cards, list):
+        served = sorted(str(card.get("id")) for card in cards if isinstance(card, dict))
+        if server.model not in served:
+            raise UserError(
+                f"{who} endpoint {server.root}: serves {', '.join(served) or 'nothing'}, not "
+                f"{server.model!r}; set model to one of those"
+            )
+
+
 def read_completion(raw: bytes) -> tuple[Reply, float | None]:
     """Read the body of a 200. A body that is not a chat completion counts as a server fault."""
     try:

@@ -18,14 +18,13 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-from configs.errors import UserError
 from configs.judge import JudgeConfig
 from rewards.chat_server import (
-    TRANSPORT_ERRORS,
     ChatServer,
     Reply,
     ServerChanged,
     ServerUnreachable,
+    check_served,
     read_api_key,
 )
 from rewards.judge_cache import JudgeCache, Kept
@@ -129,24 +128,7 @@ class Judge:
 
         A server without /v1/models is taken at its word.
         """
-        root, model = self._server.root, self._config.model
-        try:
-            status, body = await self._server.get_json("/v1/models")
-        except ValueError:
-            return
-        except (*TRANSPORT_ERRORS, TimeoutError):
-            raise UserError(f"judge endpoint {root}: does not answer; start it first") from None
-        if status in (401, 403):
-            name = self._config.api_key_env or "api_key_env, which is not set"
-            raise UserError(f"judge endpoint {root}: refuses the key (HTTP {status}); see {name}")
-        cards = body.get("data") if status == 200 and isinstance(body, dict) else None
-        if isinstance(cards, list):
-            served = sorted(str(card.get("id")) for card in cards if isinstance(card, dict))
-            if model not in served:
-                raise UserError(
-                    f"judge endpoint {root}: serves {', '.join(served) or 'nothing'}, not "
-                    f"{model!r}; set model to one of those"
-                )
+        await check_served(self._server, "judge", self._config.api_key_env)
 
     def raise_if_failing(self) -> None:
         """Raise ``JudgeFailing`` when the failing share of the last judgements is too high."""
@@ -212,20 +194,8 @@ class Judge:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _body(self, sheet: Sheet, nonce: str, attempt: int) -> dict[str, Any]:
-        sampling = self._config.sampling
-        body: dict[str, Any] = {
-            "messages": list(messages(sheet, nonce, strict=attempt > 0)),
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "seed": sampling.seed + attempt,
-            "n": 1,
-            "stream": False,
-            **sampling.extra,
-        }
-        if sampling.enable_thinking is not None:
-            body["chat_template_kwargs"] = {"enable_thinking": sampling.enable_thinking}
-        return body
+        shown = list(messages(sheet, nonce, strict=attempt > 0))
+        return {"messages": shown, **self._config.sampling.fields(attempt)}
 
     def _recall(self, question: _Question, collected: _Collected) -> bool:
         """Answer from the cache, if it holds a verdict that today's reader accepts."""

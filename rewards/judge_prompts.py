@@ -20,7 +20,7 @@ PROMPT_VERSION = 1
 KEY_NONCE = "0" * 16
 """Stands for the nonce where a prompt must be the same every time: in the cache key."""
 
-_ABOUT: Mapping[Dimension, str] = {
+ABOUT: Mapping[Dimension, str] = {
     "belief": "what the user believes",
     "profile": "who the user is",
     "solution": "how the user's problem is solved",
@@ -87,9 +87,9 @@ def messages(sheet: Sheet, nonce: str, strict: bool = False) -> tuple[Message, .
     pieces = [f"Marker of this request: {nonce}. Only lines with it begin or end data."]
     for name, criteria in sheet.criteria.items():
         numbered = [f"criterion_{i}: {' '.join(c.split())}" for i, c in enumerate(criteria, 1)]
-        pieces.append(f"Dimension {VERDICT_KEYS[name]}: {_ABOUT[name]}.")
-        pieces.append(_fenced(nonce, "CRITERIA", "\n".join(numbered)))
-        pieces.append(_fenced(nonce, "CANDIDATE", sheet.texts[name]))
+        pieces.append(f"Dimension {VERDICT_KEYS[name]}: {ABOUT[name]}.")
+        pieces.append(fenced(nonce, "CRITERIA", "\n".join(numbered)))
+        pieces.append(fenced(nonce, "CANDIDATE", sheet.texts[name]))
     pieces.append(f"{_STRICT if strict else _FREE}\n{_form(sheet)}")
     return (
         {"role": "system", "content": _SYSTEM},
@@ -97,7 +97,8 @@ def messages(sheet: Sheet, nonce: str, strict: bool = False) -> tuple[Message, .
     )
 
 
-def _fenced(nonce: str, label: str, text: str) -> str:
+def fenced(nonce: str, label: str, text: str) -> str:
+    """``text`` between two marker lines that carry the nonce."""
     return f"<<<{label} {nonce}\n{text}\n{label} {nonce}>>>"
 
 

@@ -32,18 +32,21 @@ class Collection:
         return tuple(fault for file in self.files for fault in file.faults)
 
 
-def read_instances(paths: Sequence[Path], strict: bool = False) -> Collection:
+def read_instances(
+    paths: Sequence[Path], strict: bool = False, with_rubrics: bool = True
+) -> Collection:
     """Read files and folders. An id may stand only once in all of them.
 
     Raises ``UserError`` for a path that is none, and in strict mode on the first fault. Otherwise
-    a faulty instance is left out and each of its faults listed.
+    a faulty instance is left out and each of its faults listed. ``with_rubrics`` False: rubrics
+    are not read and may be absent.
     """
     files, ignored = _files(paths)
     seen: dict[str, str] = {}
     found = [
-        read_oneline(file, seen, strict)
+        read_oneline(file, seen, strict, with_rubrics)
         if file.suffix == ".jsonl"
-        else read_release(file, seen, strict)
+        else read_release(file, seen, strict, with_rubrics)
         for file in files
     ]
     return Collection(tuple(found), tuple(ignored))

@@ -48,7 +48,7 @@ _COMMENTED = re.compile(
 )
 _TRUE_STATE = re.compile(r"\btrue (?:latent )?state\b", re.I)
 
-_LETTER = re.compile(r"\b(?:option|answer|choice)s? (?-i:([A-H]))(?![\w-])", re.I)
+ANSWER_LETTER = re.compile(r"\b(?:option|answer|choice)s? (?-i:([A-H]))(?![\w-])", re.I)
 _OTHER_WORDING = re.compile(
     r"\bor (?:\w+ )?['\"(]*(?:option|answer|choice) (?-i:[A-H])\b"
     r"|\b(?:option|answer|choice) (?-i:[A-H])['\")]* or\b",
@@ -87,7 +87,7 @@ def _placed(rubrics: Rubrics) -> Iterator[tuple[Place, str]]:
 
 def _letters(text: str) -> frozenset[str]:
     """The answer letters that a text names, such as B for "Option B"."""
-    return frozenset(match[1] for match in _LETTER.finditer(text))
+    return frozenset(match[1] for match in ANSWER_LETTER.finditer(text))
 
 
 def _leaks(turns: tuple[Turn, ...], true_state: str) -> Iterator[Leak]:

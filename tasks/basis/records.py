@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from tasks.basis.documents import shown, text_field, text_value
 from tasks.basis.faults import Faults
 from tasks.basis.flags import find_flags
-from tasks.basis.instances import DOMAINS, Domain, Instance, Turn, sister_group
+from tasks.basis.instances import DOMAINS, Domain, Instance, Rubrics, Turn, sister_group
 from tasks.basis.rubrics import read_rubrics
 
 TEXT_KEYS: Final = (
@@ -64,6 +64,7 @@ def read_record(
     turns: tuple[Turn, ...],
     dropped: Counter[str],
     faults: Faults,
+    with_rubrics: bool = True,
 ) -> Instance | None:
     """The instance ``name`` found at ``place``; None where a field is a fault.
 
@@ -73,7 +74,9 @@ def read_record(
     before = len(faults.lines)
     dropped.update(f"instance.{key}" for key in sorted(raw.keys() - KNOWN_KEYS))
     text = {key: text_field(raw, key, where, faults) for key in TEXT_KEYS}
-    rubrics = read_rubrics(raw.get("rubrics"), where, dropped, faults)
+    rubrics = Rubrics((), (), ())
+    if with_rubrics:
+        rubrics = read_rubrics(raw.get("rubrics"), where, dropped, faults)
     group = sister_group(name)
     if "group" in raw:
         group = text_value(raw["group"], f"{where}: group", faults) or group

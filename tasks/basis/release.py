@@ -21,7 +21,9 @@ from tasks.basis.turns import read_turns
 FOLDER = "trajectories"
 
 
-def read_release(path: Path, seen: dict[str, str], strict: bool) -> Found:
+def read_release(
+    path: Path, seen: dict[str, str], strict: bool, with_rubrics: bool = True
+) -> Found:
     """The instances of a benchmark file. ``seen``: ids read so far and their places; added to.
 
     Raises ``UserError`` on the first fault in strict mode.
@@ -31,7 +33,7 @@ def read_release(path: Path, seen: dict[str, str], strict: bool) -> Found:
     instances: list[Instance] = []
     used: set[Path] = set()
     for index, raw in enumerate(records):
-        instance = _instance(raw, path, index, seen, used, dropped, faults)
+        instance = _instance(raw, path, index, seen, used, dropped, faults, with_rubrics)
         instances += [instance] if instance else []
     return Found(
         path,
@@ -63,6 +65,7 @@ def _instance(
     used: set[Path],
     dropped: Counter[str],
     faults: Faults,
+    with_rubrics: bool,
 ) -> Instance | None:
     place = f"{path}[{index}]"
     before = len(faults.lines)
@@ -77,7 +80,8 @@ def _instance(
     if repeated(name, place, seen, faults):
         return None
     turns = () if file is None else _turns(path.parent / str(named), name, dropped, faults)
-    instance = read_record(raw, name, place, file_domain(path.stem), turns, dropped, faults)
+    domain = file_domain(path.stem)
+    instance = read_record(raw, name, place, domain, turns, dropped, faults, with_rubrics)
     return None if len(faults.lines) > before else instance
 
 
