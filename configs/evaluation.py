@@ -53,7 +53,7 @@ class EvalConfig(Frozen):
     transport: Transport = Transport()
     reward: RewardConfig = RewardConfig()
     judge: JudgeConfig | None = None
-    """Who judges BASIS answers, which need one; `score` may name another. Not part of what is asked."""
+    """Who judges BASIS answers, which need one. `score` may name another."""
     rubric: RubricReward = RubricReward()
     max_judge_failures: float = Field(default=0.01, ge=0, le=1)
     """More judge failures than this share, and the report gives no headline."""

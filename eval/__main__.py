@@ -209,6 +209,8 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
         write_predictions(plan, name)
         _print_judged(name, outcome)
         code = max(code, outcome.exit_code)
+        if outcome.session.stopped:
+            break
     return code
 
 

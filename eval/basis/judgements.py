@@ -174,7 +174,8 @@ async def _judge_batch(
 
     def keep(judgement: Judgement) -> None:
         row = _row(by_name[judgement.case], judgement)
-        log.append(row)
+        if row.scores is not None or row.attempts:  # what was never asked is not worth a line
+            log.append(row)
         kept.add(row)
         bar.update()
 

@@ -216,8 +216,10 @@ def length(mean_count: float | None) -> str:
 
 SYSTEM_NOTE = (
     "Share of criteria met, over the system's own scored units. ± is the run-to-run std on frozen "
-    "inputs (sampling noise over the runs), not an error bar for new instances. In brackets: units "
-    "with a score of those planned, and the mean if every missing score were 0 and were 1."
+    "inputs (sampling noise over the runs), not an error bar for new instances. In brackets: cells "
+    "with a score of those planned, and the mean if every missing score were 0 and were 1. An "
+    "answer without the form asked for scores 0; one that was cut off, or on which the judge "
+    "failed, has no score."
 )
 
 
