@@ -245,7 +245,7 @@ def _compare(options: argparse.Namespace) -> int:
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
     for one in found["contrasts"]:
-        if one["primary"]:
+        if one["primary"] and not found.get("withheld"):
             print(_contrast_line(one))
     return 0
 

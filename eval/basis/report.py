@@ -79,17 +79,26 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     return BasisReport(
         title=plan.folder.name,
         lead=lead(compared, base, trained),
-        warnings=tuple(compared["warnings"]),
+        warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),
         tables=(
             *between_tables(contrasts, base, trained),
             *within_tables(contrasts, (base, trained)),
             *(system_table(plan, units, place, rows) for place in places(units)),
             judge_table(tallies),
         ),
-        primary=tuple(one for one in contrasts if one["primary"]),
+        primary=tuple(o for o in contrasts if o["primary"] and not compared["withheld"]),
         curves=tuple(read_curves(train_run)) if train_run else (),
         facts=tuple(facts(plan, units, compared, tallies)),
     )
+
+
+def other_judges(tallies: Mapping[str, Mapping[str, Any]], judge: str) -> list[str]:
+    """A sentence for each system whose scores come from another judge than the compared ones."""
+    return [
+        f"{name} was scored by another judge, {tally['judge']['model']}; its means do not compare"
+        for name, tally in tallies.items()
+        if tally["judge"]["name"] != judge
+    ]
 
 
 def lead(compared: Mapping[str, Any], base: str, trained: str) -> str:
@@ -116,7 +125,7 @@ CONTRAST_NOTE = (
     "source group as the unit. p Holm: the contrasts declared beforehand; all others are "
     "exploratory. Bounds: every missing score at its worst, at its best. Last columns: the same "
     "difference without instances that leak in the turns shown, and without instances that have a "
-    f"criterion no answer can meet. {WORDS_NOTE}"
+    f"criterion no answer can meet. ±: run-to-run std on frozen inputs. {WORDS_NOTE}"
 )
 
 

@@ -13,7 +13,8 @@ import pytest
 from configs.errors import UserError
 from configs.judge import JudgeConfig
 from eval.__main__ import main
-from eval.basis.judgements import log_path
+from eval.basis.compare import compare
+from eval.basis.judgements import log_path, open_log
 from eval.basis.scoring import Outcome, score_system
 from eval.plan import Plan
 from eval.records import Scored, read_scores
@@ -177,7 +178,7 @@ def test_too_many_failures_stop_the_rest_and_say_so(tmp_path: Path) -> None:
     assert outcome.judgements["failed"]["not_asked"] == outcome.judgements["owed"]
 
 
-def test_no_judge_at_the_start_is_one_line(tmp_path: Path, capsys: Any) -> None:
+def test_no_judge_at_the_start_is_one_line(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, GUIDED, count=1)
     ask(plan, "base", full)
     with pytest.raises(UserError, match="does not answer; start it first"):
@@ -218,7 +219,9 @@ def test_a_changed_answer_is_judged_anew(tmp_path: Path) -> None:
     assert sorted(row.measures["solution"] for row in rows(plan)) == [0.25, 0.5]
 
 
-def test_too_many_failures_take_the_headline_away(tmp_path: Path) -> None:
+def test_too_many_failures_take_the_headline_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = make_plan(tmp_path, GUIDED, count=10)
     ask(plan, "base", half)
     ask(plan, "trained", full)
@@ -230,7 +233,9 @@ def test_too_many_failures_take_the_headline_away(tmp_path: Path) -> None:
 
     with ScriptedServer(sometimes) as server:
         main(["score", str(plan.folder), f"endpoint={server.url}", "max_failing_share=0.9"])
+    capsys.readouterr()
     assert main(["compare", str(plan.folder)]) == 0
+    assert capsys.readouterr().out == ""
     assert main(["report", str(plan.folder)]) == 0
     text = (plan.folder / "report.md").read_text()
     assert "no headline, because the judge failed on 33.3% for trained" in text.splitlines()[2]
@@ -261,3 +266,43 @@ def test_stopped_while_judging_loses_at_most_what_was_in_flight(
     assert outcome.judgements["judged"] == 60
     places = [(one["id"], one["dimension"]) for one in kept(plan, judge)]
     assert len(places) == len(set(places)) == 60
+
+
+def test_what_was_never_asked_is_missing_and_lowers_coverage_alone(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, {"separate": (0,), "guided": (0,)}, count=1, runs=2)
+    ask(plan, "base", full)
+    log = plan.folder / "responses/base.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    left = [one for one in lines if one["id"] != "swe_0000:separate:belief:k0" or one["run"] == 1]
+    log.write_text("".join(json.dumps(one) + "\n" for one in left))
+    outcome, _ = scored_by(plan, judging())
+    assert outcome.states == {"complete": 15, "missing": 1}
+    [lost] = [row for row in rows(plan) if row.state == "missing"]
+    assert (lost.id, lost.run) == ("swe_0000:separate:belief:k0", 2)
+    assert (lost.reward, lost.measures, lost.parts) == (None, {}, {})
+
+
+def test_a_second_process_may_not_judge_the_same_system(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, GUIDED, count=1)
+    ask(plan, "base", full)
+    judge = config("http://127.0.0.1:9")
+    log = open_log(plan, judge, "base")
+    with pytest.raises(UserError, match="another `eval score` is writing it"):
+        score_system(plan, "base", judge)
+    log.close()
+
+
+def test_prefixes_drawn_apart_are_compared_where_both_arms_have_them(tmp_path: Path) -> None:
+    settings = {"separate": (0, 5, 10), "guided": (0, 5, 10), "gt": (0, 5)}
+    plan = make_plan(tmp_path, settings, prefixes_per_instance=1)
+    ask(plan, "base", half)
+    ask(plan, "trained", full)
+    with ScriptedServer(judging()) as server:
+        assert main(["score", str(plan.folder), f"endpoint={server.url}"]) == 0
+    found = compare(plan, "base", "trained")["contrasts"]
+    where = {"comparison": "gt - separate", "system": "base", "domain": "all", "subset": "all"}
+    cells = [one for one in found if all(one[name] == wanted for name, wanted in where.items())]
+    both = {(one.story, one.turns) for one in plan.requests() if one.condition == "separate"}
+    both &= {(one.story, one.turns) for one in plan.requests() if one.condition == "gt"}
+    assert 0 < len(both) < 20
+    assert sum(one["items"] for one in cells) == len(both)

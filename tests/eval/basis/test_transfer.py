@@ -33,11 +33,8 @@ def test_scores_leave_predictions_that_transfer_reads(tmp_path: Path) -> None:
     assert {key[2] for key in found if key[0] == "base"} == {0, 5}
     assert {key[2] for key in found if key[0] == "other"} == {0}
     one = found[("base", "swe_0000", 0)]
-    assert (one.belief, one.profile, one.mean_score) == (
-        "the fuse",
-        "retired",
-        pytest.approx((1 / 2 + 1 / 3) / 2),
-    )
+    assert (one.belief, one.profile) == ("the fuse", "retired")
+    assert one.mean_score == pytest.approx((1 / 2 + 1 / 3) / 2)
     transfer: dict[str, Any] = {
         "predictions": tuple(str(file) for file in files),
         "pool": ("other", "base"),
