@@ -5,9 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from configs.data import DataConfig
+from configs.data import CalbenchData, DataConfig
+from configs.judge import JudgeConfig
 from configs.load import Frozen
-from configs.rewards import RewardConfig
+from configs.rewards import RewardConfig, RubricReward
 from configs.transport import ChatTransport
 
 
@@ -51,9 +52,24 @@ class EvalConfig(Frozen):
     sampling: Sampling = Sampling()
     transport: Transport = Transport()
     reward: RewardConfig = RewardConfig()
+    judge: JudgeConfig | None = None
+    """Who judges BASIS answers, which need one. `score` may name another."""
+    rubric: RubricReward = RubricReward()
+    max_judge_failures: float = Field(default=0.01, ge=0, le=1)
+    """More judge failures than this share, and the report gives no headline."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> "EvalConfig":
         if (self.data is None) == (self.examples is None):
             raise ValueError("what to ask is not clear; give data or examples, and not both")
         return self
+
+    @model_validator(mode="after")
+    def _judge_where_needed(self) -> "EvalConfig":
+        if isinstance(self.data, CalbenchData) and self.judge is not None:
+            raise ValueError("judge has no use for calendar answers; remove it")
+        return self
+
+
+RUBRIC_FIELDS = frozenset({"judge", "rubric", "max_judge_failures"})
+"""What only rubric answers need; a plan without them does not name these."""

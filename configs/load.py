@@ -50,6 +50,17 @@ def load(path: Path, schema: type[ConfigT], overrides: Sequence[str] = ()) -> Co
         raise UserError(f"{path}: {_describe(error.errors()[0], schema)}") from None
 
 
+def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
+    """``config`` under overrides such as ``sampling.seed=1``. Raises ``UserError``."""
+    data = config.model_dump(mode="json")
+    for override in overrides:
+        _apply_override(data, override)
+    try:
+        return type(config).model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        raise UserError(_describe(error.errors()[0], type(config))) from None
+
+
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")

@@ -8,8 +8,10 @@
     python -m eval report  runs/eval/tiny --train runs/train/tiny
     python -m eval agreement HUMAN.csv
 
+BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.
+
 Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct;
-3 the server went away or changed, run again; 130 interrupted, run again.
+3 the server (or the judge) went away or changed, run again; 130 interrupted, run again.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from configs.errors import UserError, run_command
 
 if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
+    from eval.basis.scoring import Outcome as Scoring
     from eval.engines import Engine
     from eval.plan import Plan
     from eval.runner import Outcome
@@ -72,7 +75,17 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="checkpoint folder: generate in this process; with --server, only fingerprint it",
     )
-    _command(commands, "score", "read and score the responses of every system", "plan folder")
+    score = _command(
+        commands, "score", "read and score the responses of every system", "plan folder"
+    )
+    score.add_argument(
+        "overrides", nargs="*", help="judge settings (BASIS only): endpoint=URL model=NAME"
+    )
+    score.add_argument(
+        "--retry-unusable",
+        action="store_true",
+        help="ask the judge again where its reply was unusable (BASIS only)",
+    )
     compare = _command(commands, "compare", "compare two systems on matched pairs", "plan folder")
     compare.add_argument("--base", default="base")
     compare.add_argument("--trained", default="trained")
@@ -177,9 +190,16 @@ def _engine(options: argparse.Namespace, plan: "Plan") -> "Engine":
 
 def _score(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
-    from eval.scoring import score_policies, score_system, systems
 
     plan = read_plan(options.folder)
+    return {"calbench": _score_calendar, "basis": _score_basis}[plan.task](plan, options)
+
+
+def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
+    from eval.scoring import score_policies, score_system, systems
+
+    if options.overrides or options.retry_unusable:
+        raise UserError("calendar answers have no judge; score them without judge settings")
     for name in systems(plan):
         tally = score_system(plan, name)
         states = ", ".join(f"{state} {count}" for state, count in tally.states.items())
@@ -189,15 +209,61 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
+def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
+    from configs.load import overridden
+    from eval.basis.predictions import write_predictions
+    from eval.basis.scoring import score_system
+    from eval.scoring import systems
+
+    assert plan.config.judge is not None, "a plan of rubric answers has a judge"
+    judge = overridden(plan.config.judge, options.overrides)
+    code = 0
+    for name in systems(plan):
+        try:
+            outcome = score_system(plan, name, judge, options.retry_unusable)
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted; run the same command again", file=sys.stderr)
+            return 130
+        write_predictions(plan, name)
+        _print_judged(name, outcome)
+        code = max(code, outcome.exit_code)
+        if outcome.session.stopped:
+            break
+    return code
+
+
+def _print_judged(name: str, outcome: "Scoring") -> None:
+    states = ", ".join(f"{state} {count}" for state, count in outcome.states.items())
+    said, session = outcome.judgements, outcome.session
+    failed = sum(said["failed"].values())
+    named = ", ".join(f"{reason} {count}" for reason, count in said["failed"].items())
+    print(
+        f"{name}: {outcome.states.get('complete', 0)}/{sum(outcome.states.values())} complete "
+        f"({states}; {outcome.duplicates} duplicates); judged {said['judged']}, empty "
+        f"{said['empty_candidate']}, judge failed {failed} = {said['failing_share']:.1%}"
+        f"{f' ({named})' if named else ''}; requests this time {session.counts.requests}"
+    )
+    if outcome.exit_code:
+        reason = f"{session.stopped}; " if session.stopped else ""
+        print(
+            f"{name}: {reason}{said['owed']} judgements still owed, run the same command again",
+            file=sys.stderr,
+        )
+
+
 def _compare(options: argparse.Namespace) -> int:
+    from eval.basis.compare import compare as compare_basis
     from eval.compare import compare
     from eval.plan import read_plan
 
-    found = compare(read_plan(options.folder), options.base, options.trained)
+    plan = read_plan(options.folder)
+    found = {"calbench": compare, "basis": compare_basis}[plan.task](
+        plan, options.base, options.trained
+    )
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
     for one in found["contrasts"]:
-        if one["primary"]:
+        if one["primary"] and not found.get("withheld"):
             print(_contrast_line(one))
     return 0
 
@@ -215,11 +281,10 @@ def _contrast_line(one: Mapping[str, Any]) -> str:
 
 def _report(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
-    from eval.publish import write_report
-    from eval.report import gather
 
     plan = read_plan(options.folder)
-    for path in write_report(plan.folder, gather(plan, options.train)):
+    publish = {"calbench": _publish_calendar, "basis": _publish_basis}[plan.task]
+    for path in publish(plan, options.train):
         print(path)
     return 0
 
@@ -232,6 +297,20 @@ def _agreement(options: argparse.Namespace) -> int:
     found = agreement(options.csv, scale, options.out)
     print("\n".join(table(found)))
     return 0
+
+
+def _publish_calendar(plan: "Plan", train: Path | None) -> list[Path]:
+    from eval.publish import write_report
+    from eval.report import gather
+
+    return write_report(plan.folder, gather(plan, train))
+
+
+def _publish_basis(plan: "Plan", train: Path | None) -> list[Path]:
+    from eval.basis.publish import write_report
+    from eval.basis.report import gather
+
+    return write_report(plan.folder, gather(plan, train))
 
 
 if __name__ == "__main__":

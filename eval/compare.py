@@ -129,8 +129,8 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     contrasts = adjusted(contrasts)
     result = {
         "plan_hash": plan.hash,
-        "base": asdict(read_identity(_identity_path(plan, base))),
-        "trained": asdict(read_identity(_identity_path(plan, trained))),
+        "base": asdict(read_identity(identity_path(plan, base))),
+        "trained": asdict(read_identity(identity_path(plan, trained))),
         "warnings": [
             *warnings(plan, base, trained, base_rows, trained_rows),
             *(text for one in contrasts if (text := fragile(one))),
@@ -146,7 +146,7 @@ def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
     return {(row.id, row.run): row for row in read_scores(score_path(plan, system))}
 
 
-def _identity_path(plan: Plan, system: str) -> Path:
+def identity_path(plan: Plan, system: str) -> Path:
     return plan.folder / "responses" / f"{system}.json"
 
 
@@ -356,7 +356,7 @@ def adjusted(contrasts: list[Contrast]) -> list[Contrast]:
 def warnings(plan: Plan, base: str, trained: str, base_rows: Rows, trained_rows: Rows) -> list[str]:
     """What a reader must know before believing the table."""
     found = []
-    first, second = (read_identity(_identity_path(plan, name)) for name in (base, trained))
+    first, second = (read_identity(identity_path(plan, name)) for name in (base, trained))
     if first.fingerprint == second.fingerprint:
         found.append(f"{base} and {trained} have the same weights ({first.fingerprint})")
     if first.prompts_hash != second.prompts_hash:

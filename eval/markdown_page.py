@@ -34,9 +34,9 @@ def markdown(report: Report) -> str:
             f"{coverage:.0%}",
             one["verdict"],
         ]
-        lines.append("| " + " | ".join(_cell(str(cell)) for cell in cells) + " |")
+        lines.append("| " + " | ".join(escaped_cell(str(cell)) for cell in cells) + " |")
     for table in report.tables:
-        lines += ["", f"## Systems, condition {_cell(table.condition)}", ""]
+        lines += ["", f"## Systems, condition {escaped_cell(table.condition)}", ""]
         lines += _markdown_systems(table)
     lines += ["", "## How it was run", ""]
     lines += [f"- {name}: {value}" for name, value in how(report)]
@@ -47,7 +47,7 @@ def _markdown_systems(table: SystemsTable) -> list[str]:
     heads = ["system", *(heading for _, heading, _ in table.columns)]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * len(table.columns)]
     for row in table.rows:
-        cells = [_cell(row.name)]
+        cells = [escaped_cell(row.name)]
         for name, _, unit in table.columns:
             one = row.cells.get(name)
             cells.append(DASH if one is None else f"{number(one.mean, unit)} (n {one.cells})")
@@ -55,5 +55,6 @@ def _markdown_systems(table: SystemsTable) -> list[str]:
     return lines
 
 
-def _cell(text: str) -> str:
+def escaped_cell(text: str) -> str:
+    """Text that cannot end a cell or a row."""
     return text.replace("|", "\\|").replace("\n", " ")

@@ -117,10 +117,10 @@ def summarize(rows: Rows, group: Group) -> Summary:
             cells += len(found)
             values.append(found)
             sources.append(item[0].source)
-    return _summary(values, sources, cells, planned)
+    return summary_of(values, sources, cells, planned)
 
 
-def _summary(values: list[list[float]], sources: list[str], cells: int, planned: int) -> Summary:
+def summary_of(values: list[list[float]], sources: list[str], cells: int, planned: int) -> Summary:
     """``values``: per item, its values in run order."""
     if not values:
         return Summary(None, None, None, None, 0, planned, 0, 0, 0.0)
@@ -158,7 +158,7 @@ def pass_power(rows: Rows, group: Group, runs: int, k: int) -> Summary:
             successes = sum(v == 1.0 for v in found)
             values.append([pass_hat(successes, runs, k)])
             sources.append(item[0].source)
-    return _summary(values, sources, len(values), len(by_item))
+    return summary_of(values, sources, len(values), len(by_item))
 
 
 def matched(rows: Rows, variants: Iterable[str], measure: Measure) -> dict[Key, Scored]:

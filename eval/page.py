@@ -84,12 +84,17 @@ def html(report: Report) -> str:
         "<h2>How it was run</h2>",
         _how(report),
     ]
+    return document(report.title, body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """A page of its own around the parts of its body."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<title>{escape(report.title)}: evaluation</title><style>{STYLE}</style></head>"
+        f"<title>{escape(title)}: evaluation</title><style>{STYLE}</style></head>"
         f"<body><main>\n{chr(10).join(body)}\n</main></body></html>\n"
     )
 

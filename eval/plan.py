@@ -9,34 +9,45 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from configs.data import CalbenchData
 from configs.errors import UserError
-from configs.evaluation import EvalConfig, Sampling, Transport
+from configs.evaluation import RUBRIC_FIELDS, EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
-from tasks.calbench.examples import examples
+from tasks.basis.reference import KIND as RUBRIC
 from tasks.calbench.reference import parse
+from tasks.catalog import TASKS
 from tasks.example import Example, Message, read_examples
 
 FORMAT = 1
+
+# Task -> what a request's target says is asked for. Calendar: belief or plan.
+KIND_OF: dict[str, Callable[[str], str]] = {
+    "calbench": lambda target: parse(target).kind,
+    "basis": lambda target: RUBRIC,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A frozen plan folder. ``ids``: each request's place in plan order, from 0;
-    ``kinds``: for each condition whether it asks for a belief or a plan."""
+    ``kinds``: for each condition what it asks for: a belief, a plan, what a ``rubric`` judges."""
 
     folder: Path
     hash: str
     config: EvalConfig
     ids: Mapping[str, int]
     kinds: Mapping[str, str]
+
+    @property
+    def task(self) -> str:
+        """The one task of all its requests."""
+        return "basis" if RUBRIC in self.kinds.values() else "calbench"
 
     @property
     def runs(self) -> range:
@@ -104,7 +115,7 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     asked = _examples(config)
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "requests.jsonl.part"
-    facts = _freeze_requests(asked, part)
+    facts = _freeze_requests(asked, part, config)
     plan = _plan_facts(config, facts)
     if (folder / "plan.json").exists():
         part.unlink()
@@ -118,22 +129,19 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
 def _examples(config: EvalConfig) -> Iterator[Example]:
     if config.examples is None:
         assert config.data is not None, "the schema asks for one of the two"
-        if not isinstance(config.data, CalbenchData):
-            raise UserError(
-                f"data.task: {config.data.task!r} has no scores in evaluation yet; use calbench"
-            )
-        return examples(config.data)
+        return TASKS[config.data.task](config.data)
     if not config.examples.is_file():
         raise UserError(f"{config.examples}: no such examples file; set `examples` to one")
     return read_examples(config.examples)
 
 
-def _freeze_requests(asked: Iterator[Example], part: Path) -> dict[str, Any]:
+def _freeze_requests(asked: Iterator[Example], part: Path, config: EvalConfig) -> dict[str, Any]:
     """Write the examples to ``part``, hash what is sent and what is scored against, count cells."""
     sent, targets = hashlib.sha256(), hashlib.sha256()
     counts: Counter[str] = Counter()
     kinds: dict[str, str] = {}
     sources: set[str] = set()
+    tasks: set[str] = set()
     seen: set[str] = set()
     with part.open("w", encoding="utf-8") as out:
         for example in asked:
@@ -141,13 +149,11 @@ def _freeze_requests(asked: Iterator[Example], part: Path) -> dict[str, Any]:
                 raise UserError(f"example id {example.id!r} is there twice; make ids unique")
             seen.add(example.id)
             sources.add(example.source)
-            if example.task != "calbench":
-                raise UserError(
-                    f"example {example.id!r} is of task {example.task!r}, which has no scores in "
-                    "evaluation yet; use calbench"
-                )
+            tasks.add(example.task)
+            _refuse_task(example, tasks)
+            _refuse_without_judge(example, config)
             if example.condition not in kinds:
-                kinds[example.condition] = parse(example.target).kind
+                kinds[example.condition] = KIND_OF[example.task](example.target)
             counts[f"{example.condition}/{example.variant}"] += 1
             sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
             targets.update(sha256(canonical([example.id, example.target])).encode())
@@ -164,8 +170,29 @@ def _freeze_requests(asked: Iterator[Example], part: Path) -> dict[str, Any]:
     }
 
 
+def _refuse_task(example: Example, tasks: set[str]) -> None:
+    if example.task not in KIND_OF:
+        raise UserError(
+            f"example {example.id!r} is of task {example.task!r}, which has no scores in "
+            f"evaluation; tasks here: {', '.join(KIND_OF)}"
+        )
+    if len(tasks) > 1:
+        raise UserError(
+            f"example {example.id!r} is of task {example.task!r}, others are not; "
+            "make one plan for each task"
+        )
+
+
+def _refuse_without_judge(example: Example, config: EvalConfig) -> None:
+    if example.task == "basis" and config.judge is None:
+        raise UserError(
+            "judge is missing; BASIS answers need one: give its endpoint and model in the config"
+        )
+
+
 def _plan_facts(config: EvalConfig, facts: Mapping[str, Any]) -> dict[str, Any]:
     sampling = config.sampling.model_dump(mode="json")
+    left_out = None if RUBRIC in facts["kinds"].values() else set(RUBRIC_FIELDS)
     hashed = {
         "format": FORMAT,
         "runs": config.runs,
@@ -176,7 +203,7 @@ def _plan_facts(config: EvalConfig, facts: Mapping[str, Any]) -> dict[str, Any]:
         "plan_hash": sha256(canonical(hashed))[:16],
         "format": FORMAT,
         **facts,
-        "config": config.model_dump(mode="json"),
+        "config": config.model_dump(mode="json", exclude=left_out),
     }
 
 

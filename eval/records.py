@@ -6,6 +6,7 @@ Files of one plan folder::
     requests.jsonl          one `Example` a line                (plan)
     responses/SYSTEM.json   who answered: `Identity`            (run)
     responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
+    judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
     compare.json            paired comparison                   (compare)
     report.html, .md, .png                                      (report)
@@ -15,7 +16,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -102,8 +103,33 @@ class Scored:
     completion_tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptJudgement:
+    """What the judge said of one dimension of one answer.
+
+    ``digest``: of the text and criteria judged. ``scores``: 0 or 1 a criterion; None: the judge
+    failed, for ``reason``. The other fields are those of ``rewards.judgements.Judgement``.
+    """
+
+    id: str
+    run: int
+    dimension: Literal["belief", "profile", "solution"]
+    digest: str
+    state: Literal["judged", "empty_candidate", "failed"]
+    scores: Sequence[int] | None
+    reason: str = ""
+    warnings: Sequence[str] = ()
+    cached: bool = False
+    attempts: int = 0
+    reply: str = ""
+    error: str = ""
+    model: str = ""
+    prompt_hash: str = ""
+
+
 REPEATED = ("id", "source", "story", "variant", "condition", "holder", "state", "note")
-RecordT = TypeVar("RecordT", Response, Scored)
+Record = Response | Scored | KeptJudgement
+RecordT = TypeVar("RecordT", Response, Scored, KeptJudgement)
 
 
 def canonical(value: object) -> str:
@@ -116,7 +142,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def to_line(record: Response | Scored) -> str:
+def to_line(record: Record) -> str:
     """One record as one JSON line, keys in field order."""
     row = {name: getattr(record, name) for name in record.__slots__}
     return json.dumps(row, separators=(",", ":")) + "\n"

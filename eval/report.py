@@ -125,11 +125,12 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         ),
         curves=tuple(read_curves(train_run)) if train_run else (),
         examples=tuple(side_by_side(plan, base, trained, rows)),
-        versions=_versions(),
+        versions=package_versions(),
     )
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """What the numbers were made with."""
     packages = ("beliefrl", "numpy", "scipy", "aiohttp", "pydantic", "matplotlib")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 

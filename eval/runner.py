@@ -20,7 +20,8 @@ from configs.errors import UserError
 from eval.engines import Call, Engine, Served
 from eval.plan import Plan, differing, seed_for
 from eval.records import FINAL, Identity, Key, Response, read_identity, write_identity
-from eval.responses import ResponseLog, read_index
+from eval.responses import read_index
+from eval.row_log import RowLog
 from rewards.chat_server import Reply, ServerChanged, ServerUnreachable
 
 Owed = tuple[Key, Call]
@@ -58,7 +59,7 @@ async def run_system(plan: Plan, system: str, engine: Engine, progress: bool = T
     """
     identity, card = await _identify(plan, system, engine)
     path = log_path(plan, system)
-    log = ResponseLog(path)
+    log = RowLog(path, "eval run")
     try:
         index = read_index(path, plan.holds)
         _settle_identity(path.with_suffix(".json"), identity, is_new=not index.offsets)
@@ -145,7 +146,7 @@ class _Session:
         self,
         plan: Plan,
         engine: Engine,
-        log: ResponseLog,
+        log: RowLog,
         final: set[Key],
         card: Mapping[str, str],
     ) -> None:

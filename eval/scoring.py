@@ -74,21 +74,29 @@ def score_system(plan: Plan, system: str) -> Tally:
 
     Raises ``UserError`` when its responses answer another plan or contradict one another.
     """
-    path = plan.folder / "responses" / f"{system}.jsonl"
-    identity = read_identity(path.with_suffix(".json"))
-    if identity.plan_hash != plan.hash:
-        raise UserError(f"{path}: answers plan {identity.plan_hash}, this is {plan.hash}; move it")
-    index = read_index(path, plan.holds)
+    path, identity, index = open_responses(plan, system)
     states: Counter[str] = Counter()
     tokens: Counter[str] = Counter()
     lines = _system_lines(plan, path, index, identity, states, tokens)
     write_atomically(score_path(plan, system), lines)
-    tally = _tally(plan, index, states, tokens)
+    tally = tally_of(plan, index, states, tokens)
     write_json(score_path(plan, system).with_suffix(".json"), asdict(tally))
     return tally
 
 
-def _tally(plan: Plan, index: Index, states: Mapping[str, int], tokens: Mapping[str, int]) -> Tally:
+def open_responses(plan: Plan, system: str) -> tuple[Path, Identity, Index]:
+    """The log of one system, who answered, and where each answer stands in it."""
+    path = plan.folder / "responses" / f"{system}.jsonl"
+    identity = read_identity(path.with_suffix(".json"))
+    if identity.plan_hash != plan.hash:
+        raise UserError(f"{path}: answers plan {identity.plan_hash}, this is {plan.hash}; move it")
+    return path, identity, read_index(path, plan.holds)
+
+
+def tally_of(
+    plan: Plan, index: Index, states: Mapping[str, int], tokens: Mapping[str, int]
+) -> Tally:
+    """What was found, from the index of the log and the counts of its scored rows."""
     repeated = identical = 0
     for name in plan.ids:
         texts = [index.digests[(name, run)] for run in plan.runs if (name, run) in index.final]

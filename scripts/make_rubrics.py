@@ -33,7 +33,7 @@ from configs.load import load
 from configs.rubrics import RubricsConfig
 from eval.plan import differing
 from eval.records import read_json, write_atomically, write_json
-from eval.responses import LineLog
+from eval.row_log import LineLog
 from rewards.criteria import PROMPT_VERSION, Gold
 from rewards.rubric_maker import EndpointFailing, Made, RubricMaker
 from scripts.rubric_log import Key, append, key, read_log

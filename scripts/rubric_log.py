@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from configs.errors import UserError
-from eval.responses import LineLog
+from eval.row_log import LineLog
 from rewards.criteria import Gold
 from rewards.rubric_maker import Made
 

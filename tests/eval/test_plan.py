@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from configs.data import BasisData
 from configs.errors import UserError
 from configs.evaluation import EvalConfig, Sampling, Transport
 from configs.load import load
@@ -136,11 +135,31 @@ def test_every_shipped_config_loads(path: Path) -> None:
     assert load(path, EvalConfig).runs == 5
 
 
-def test_a_task_without_scores_here_is_refused(tmp_path: Path) -> None:
-    data = BasisData(task="basis", split="test", files=("x",), settings={"guided": (0,)})
-    with pytest.raises(UserError, match=r"data\.task: 'basis' has no scores in evaluation yet"):
-        write_plan(EvalConfig(data=data), tmp_path / "plan")
-    assert not (tmp_path / "plan").exists()
+def test_tasks_without_scores_and_mixed_tasks_are_refused(tmp_path: Path) -> None:
+    first, second = some(2)
+    for name, tasks in (("other", [replace(first, task="maze")]), ("both", [first, second])):
+        if name == "both":
+            tasks[1] = replace(second, task="basis")
+        write_examples(tmp_path / name, tasks)
+    with pytest.raises(UserError, match="is of task 'maze', which has no scores"):
+        write_plan(EvalConfig(examples=tmp_path / "other"), tmp_path / "plan")
+    with pytest.raises(UserError, match="'basis', others are not; make one plan for each task"):
+        write_plan(EvalConfig(examples=tmp_path / "both"), tmp_path / "plan")
+    assert not (tmp_path / "plan/plan.json").exists()
+
+
+def test_basis_needs_a_judge_and_calendars_have_none(tmp_path: Path) -> None:
     write_examples(tmp_path / "examples", [replace(some(1)[0], task="basis")])
-    with pytest.raises(UserError, match="is of task 'basis', which has no scores"):
+    with pytest.raises(UserError, match="judge is missing; BASIS answers need one"):
         write_plan(EvalConfig(examples=tmp_path / "examples"), tmp_path / "plan")
+    calendar = "data: {split: test, generated: {count: 1}}\n"
+    (tmp_path / "eval.yaml").write_text(calendar + "judge: {endpoint: 'http://h', model: m}\n")
+    with pytest.raises(UserError, match="judge has no use for calendar"):
+        load(tmp_path / "eval.yaml", EvalConfig)
+
+
+def test_a_calendar_plan_says_nothing_of_judges(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, some(2))
+    config = json.loads((plan.folder / "plan.json").read_text())["config"]
+    assert list(config)[-1] == "reward"
+    assert plan.task == "calbench"

@@ -1,0 +1,130 @@
+"""The five commands on BASIS requests, with a candidate and a judge over loopback."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from eval.__main__ import main
+from eval.plan import Plan
+from tests.eval.basis.requests import ask, full, half, make_plan
+from tests.eval.scripted_server import ScriptedServer
+from tests.rewards.scripted_judge import judging
+
+SETTINGS: dict[str, tuple[int, ...]] = {
+    "separate": (0, 5),
+    "guided": (0, 5),
+    "cot": (0,),
+    "gt": (0,),
+    "belief": (0,),
+    "profile": (0,),
+    "shuffle": (0,),
+}
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Two systems asked, judged, compared and reported through the commands."""
+    plan = make_plan(tmp_path_factory.mktemp("basis"), SETTINGS, runs=2)
+    ask(plan, "base", half)
+    ask(plan, "trained", full)
+    with ScriptedServer(judging()) as judge:
+        folder = str(plan.folder)
+        assert main(["score", folder, f"endpoint={judge.url}"]) == 0
+        asked = len(judge.bodies)
+        assert main(["score", folder, f"endpoint={judge.url}"]) == 0
+        assert len(judge.bodies) == asked  # re-scoring never re-judges
+    assert main(["compare", folder]) == 0
+    assert main(["report", folder]) == 0
+    return plan
+
+
+def contrasts(plan: Plan, **where: Any) -> list[dict[str, Any]]:
+    found = json.loads((plan.folder / "compare.json").read_text())["contrasts"]
+    return [one for one in found if all(one[name] == value for name, value in where.items())]
+
+
+def test_base_against_trained_by_setting_prefix_and_dimension(reported: Plan) -> None:
+    where = {"comparison": "trained - base", "setting": "guided", "turns": 5, "subset": "all"}
+    found = {one["measure"]: one for one in contrasts(reported, **where, domain="all")}
+    base = {name: one["base"] for name, one in found.items()}
+    assert base == pytest.approx(
+        {
+            "avg": (1 / 2 + 1 / 3 + 1 / 4) / 3,
+            "belief": 1 / 2,
+            "profile": 1 / 3,
+            "solution": 1 / 4,
+            "pooled": 3 / 9,
+        }
+    )
+    assert {one["trained"] for one in found.values()} == {1.0}
+    solution = found["solution"]
+    assert (solution["items"], solution["clusters"], solution["cells"]) == (20, 20, 40)
+    assert (solution["base_words"], solution["trained_words"]) == (3.0, 4.0)
+    assert (found["avg"]["base_words"], found["avg"]["primary"]) == (6.0, True)
+
+
+def test_prompts_of_one_instance_share_a_cluster_and_domains_stand_apart(reported: Plan) -> None:
+    where = {"comparison": "trained - base", "setting": "gt", "subset": "all"}
+    found = contrasts(reported, **where)
+    assert [(one["domain"], one["items"]) for one in found] == [
+        ("all", 20),
+        ("culture", 10),
+        ("swe", 10),
+    ]
+
+
+def test_settings_are_compared_with_separate_within_each_system(reported: Plan) -> None:
+    where = {"system": "base", "domain": "all", "subset": "all"}
+    found = contrasts(reported, **where)
+    names = {(one["comparison"], one["turns"]) for one in found}
+    assert names == {
+        ("guided - separate", 0),
+        ("guided - separate", 5),
+        ("cot - separate", 0),
+        ("gt - separate", 0),
+        ("belief - separate", 0),
+        ("profile - separate", 0),
+        ("shuffle - separate", 0),
+    }
+    assert {one["difference"] for one in found} == {0.0}
+    assert {one["measure"] for one in found if one["setting"] == "cot"} == {"solution"}
+    assert not any(one["primary"] for one in found)
+
+
+def test_flagged_instances_leave_only_where_they_show(reported: Plan) -> None:
+    where = {"comparison": "trained - base", "domain": "all", "measure": "belief"}
+    items = {
+        (one["setting"], one["turns"], one["subset"]): one["items"]
+        for one in contrasts(reported, **where)
+    }
+    assert items[("guided", 5, "all")] == 20
+    assert items[("guided", 5, "no leaks")] == 19
+    assert items[("guided", 0, "no leaks")] == 20
+    assert items[("guided", 5, "answerable")] == 20
+
+
+def test_the_report_names_what_its_numbers_are(reported: Plan) -> None:
+    text = (reported.folder / "report.md").read_text()
+    lead = text.splitlines()[2]
+    assert "AVG of three (separate, 0 turns): +63.89 points, from 36.11 % to 100.00 %" in lead
+    assert "run-to-run std on frozen inputs" in text
+    assert "trained is above base in 34 of 34 cells by domain" in text
+    assert "50.00 % ± 0.00" in text
+    assert "## Settings against separate, within trained" in text
+    page = (reported.folder / "report.html").read_text()
+    assert not re.search(r"<(script|link|img|iframe)|@import|url\((?!#)", page)
+    assert (reported.folder / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_scoring_and_reporting_again_gives_the_same_bytes(reported: Plan) -> None:
+    names = ["compare.json", "report.html", "report.md", "report.png"]
+    names += [
+        f"scores/{system}.{end}" for system in ("base", "trained") for end in ("jsonl", "json")
+    ]
+    names += [f"predictions/{system}.jsonl" for system in ("base", "trained")]
+    before = [(reported.folder / name).read_bytes() for name in names]
+    for command in ("score", "compare", "report"):
+        assert main([command, str(reported.folder)]) == 0  # no judge is there, none is needed
+    assert [(reported.folder / name).read_bytes() for name in names] == before
