@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from configs.data import DataConfig
+from configs.data import CalbenchData, DataConfig
 from configs.errors import UserError
 from configs.load import Frozen, load
 from configs.rewards import RewardConfig
@@ -156,6 +156,8 @@ class Training(Frozen):
     overlong: Literal["error", "drop"] = "error"
     wandb: Literal["offline", "online"] | None = None
     data: DataConfig
+    held_out: tuple[CalbenchData, ...] = ()
+    """Test data of which no source task may be in ``data``, by id or content; checked at start."""
     reward: RewardConfig
     model: ModelConfig
     sft: Sft | None = None

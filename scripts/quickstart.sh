@@ -12,7 +12,7 @@ evaluation=runs/eval/tiny_cpu
 work=runs/quickstart            # logs, pid files and what is done
 python=.venv/bin/python
 # Idle OpenMP threads sleep instead of spinning: spinning beside another busy process costs a factor of five or more.
-export TOKENIZERS_PARALLELISM=false OMP_WAIT_POLICY=PASSIVE
+export TOKENIZERS_PARALLELISM=false GOMP_SPINCOUNT=10000
 
 timings=()
 jobs=()                         # process groups that this script started

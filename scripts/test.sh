@@ -3,7 +3,7 @@
 # Ends with pytest's closing line; exits non-zero on the first thing that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export HF_HUB_OFFLINE=1 WANDB_MODE=offline TOKENIZERS_PARALLELISM=false OMP_WAIT_POLICY=PASSIVE
+export HF_HUB_OFFLINE=1 WANDB_MODE=offline TOKENIZERS_PARALLELISM=false GOMP_SPINCOUNT=10000
 
 step() { echo "[test] $* (after $SECONDS s)"; }
 

@@ -63,13 +63,20 @@ def _check_data_files(data: CalbenchData) -> None:
 
 def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    # On a CPU, threads that wait for work spin; for long they slow everything beside them, and
+    # sleeping at once slows themselves. Read when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)
     from tasks.catalog import TASKS
+    from tasks.splits import check_disjoint
     from train.prepare import prepare
 
-    prepared = prepare(config, list(TASKS[config.data.task](config.data)))
+    examples = list(TASKS[config.data.task](config.data))
+    for section in config.held_out:
+        check_disjoint(examples, TASKS[section.task](section))
+    prepared = prepare(config, examples)
     for row in prepared.lengths:
         print(f"{row.turns:3} turns: {row.rows} prompts of {row.shortest} to {row.longest} tokens")
     for note in prepared.notes:

@@ -35,7 +35,7 @@ def test_any_size(
         immovable=immovable,
         density=0.5,
     )
-    made = generate(shape, 1, "test", 0)
+    made = generate(shape, 1, "train", 0)
     assert (made.num_agents, made.num_slots, len(made.meetings)) == (agents, slots, meetings)
     for row in made.calendars:
         assert sum(entry is not None and entry.blocked for entry in row) == immovable
@@ -47,7 +47,7 @@ def test_same_seed_same_tasks_and_splits_do_not_share() -> None:
     config = GeneratedTasks(count=30, agents=4, slots=6, meetings=2)
     train, again = generated_tasks(config, "train"), generated_tasks(config, "train")
     assert train == again
-    assert generate(config, 0, "train", 7) == train[7]
+    assert generate(config, 0, "train", 0) == train[0]
     test = generated_tasks(config, "test")
     other_seed = generated_tasks(config.model_copy(update={"seed": 1}), "train")
     prints = [{made.fingerprint() for made in tasks} for tasks in (train, test, other_seed)]
@@ -60,3 +60,26 @@ def test_a_shape_that_cannot_be_is_refused_with_the_remedy() -> None:
         generate(TaskShape(agents=2, slots=2, meetings=3, participants=2), 0, "train", 0)
     with pytest.raises(ValueError, match="participants 4 exceeds agents 3"):
         TaskShape(agents=3, participants=4)
+
+
+def test_small_shapes_share_no_content_between_splits_and_repeat_none() -> None:
+    """3 agents x 3 slots have few different calendars; other seeds must not leak one."""
+    tiny = GeneratedTasks(
+        agents=3, slots=3, meetings=1, participants=3, density=0.7, cost_tiers=(1,), count=10
+    )
+    test = {
+        made.fingerprint() for made in generated_tasks(tiny.model_copy(update={"count": 2}), "test")
+    }
+    for seed in range(5):
+        made = generated_tasks(tiny.model_copy(update={"seed": seed}), "train")
+        prints = {one.fingerprint() for one in made}
+        assert len(prints) == 10
+        assert prints.isdisjoint(test)
+
+
+def test_more_tasks_than_there_are_is_refused() -> None:
+    tiny = GeneratedTasks(
+        agents=3, slots=3, meetings=1, participants=3, density=0.7, cost_tiers=(1,), count=500
+    )
+    with pytest.raises(UserError, match=r"only .* different tasks of 3 agents x 3 slots"):
+        generated_tasks(tiny, "train")

@@ -94,7 +94,7 @@ def test_a_task_without_a_pivotal_lock_yields_none() -> None:
     assert scenario(task(". 1 | . 1", "AB"), "lock", 0) is None  # two agents
     nothing = CalbenchData(
         split="test",
-        generated=GeneratedTasks(agents=2, slots=3, meetings=1, participants=2, count=4),
+        generated=GeneratedTasks(agents=2, slots=9, meetings=1, participants=2, count=4),
     )
     with pytest.raises(UserError, match="none of the 4 source tasks has a story"):
         scenarios(nothing)
