@@ -25,9 +25,10 @@ class TinyModel(Frozen):
     layers: int = Field(4, ge=1)
     hidden: int = Field(128, ge=8)
     intermediate: int = Field(256, ge=8)
-    heads: int = Field(8, ge=1)
-    kv_heads: int = Field(8, ge=1)
-    head_dim: int = Field(16, ge=4, multiple_of=2)
+    heads: int = Field(4, ge=1)
+    kv_heads: int = Field(4, ge=1)
+    head_dim: int = Field(32, ge=4, multiple_of=2)
+    """vLLM on CPU serves multiples of 32."""
     rope_theta: float = Field(1.0e6, gt=1)
     vocab_size: int = Field(1024, ge=300)  # an upper bound; 256 bytes and 3 specials are always in
 

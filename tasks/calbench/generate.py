@@ -45,9 +45,9 @@ def generate(shape: TaskShape, seed: int, split: str, index: int) -> CalendarTas
         ):
             return task
     raise UserError(
-        f"no feasible {split} task in {MAX_DRAWS} draws of {shape.agents} agents x {shape.slots} slots x "
-        f"{shape.meetings} meetings with {shape.immovable} immovable errands; give more slots, "
-        "fewer meetings or fewer immovable errands"
+        f"no feasible {split} task in {MAX_DRAWS} draws of {shape.agents} agents x {shape.slots} "
+        f"slots x {shape.meetings} meetings with {shape.immovable} immovable errands; give more "
+        "slots, fewer meetings or fewer immovable errands"
     )
 
 
