@@ -201,6 +201,8 @@ def _answers(plan: ServerPlan) -> bool:
         if error.code == 503:
             return False
         text = " ".join(error.read(2000).decode("utf-8", errors="replace").split())
+        if error.code >= 500:  # the reply only points to the log
+            text = " | ".join(telling_lines(plan.log_file.read_text("utf-8", "replace"))) or text
         raise ServerFailed(
             f"the server refused a chat request with HTTP {error.code}: {text[:300]} "
             f"(log: {plan.log_file})"
