@@ -25,8 +25,8 @@ class TaskShape(Frozen):
     def _fits(self) -> "TaskShape":
         if self.participants > self.agents:
             raise ValueError(f"participants {self.participants} exceeds agents {self.agents}")
-        if any(cost < 0 for cost in self.cost_tiers):
-            raise ValueError("cost_tiers holds a negative cost; costs start at 0")
+        if any(not 0 <= cost <= 10**9 for cost in self.cost_tiers):
+            raise ValueError("cost_tiers holds a cost outside 0 to 1000000000")
         return self
 
 

@@ -45,7 +45,7 @@ def load(path: Path, schema: type[ConfigT], overrides: Sequence[str] = ()) -> Co
     for override in overrides:
         _apply_override(data, override)
     try:
-        return schema.model_validate_json(json.dumps(data, default=str))
+        return schema.model_validate_json(_as_json(data, path))
     except ValidationError as error:
         raise UserError(f"{path}: {_describe(error.errors()[0], schema)}") from None
 
@@ -61,10 +61,17 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
         raise UserError(_describe(error.errors()[0], type(config))) from None
 
 
+def _as_json(data: dict[str, Any], path: Path) -> str:
+    try:
+        return json.dumps(data, default=str)
+    except (ValueError, TypeError, RecursionError) as error:  # a cycle, a date as key, a huge int
+        raise UserError(f"{path}: not plain keys and values: {error}") from None
+
+
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no such config; see configs/ for the ones that ship") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder; name one YAML file in it") from None
@@ -72,7 +79,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     try:
         data = yaml.load(text, Loader=_UniqueKeyLoader)  # a SafeLoader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: not YAML: {error}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: holds {type(data).__name__}, expected `key: value` lines")
@@ -86,7 +93,7 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
         raise UserError(f"override {override!r}: write it as key=value, e.g. grpo.beta=0.1")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise UserError(f"override {override!r}: {text!r} is not a YAML value") from None
     *parents, leaf = dotted.split(".")
     for parent in parents:
@@ -109,12 +116,19 @@ def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
     if error["type"] == "missing":
         return f"key {key} is missing; add it"
     if isinstance(value, str) and error["type"] == "float_type" and _is_float(value):
-        remedy = f"{float(value):e}".replace("e-0", "e-").replace("e+0", "e+")
-        return f"{key}: {value!r} is text to YAML, not a number; write {remedy}"
+        return f"{key}: {value!r} is text to YAML, not a number; write {_yaml_float(value)}"
     if error["type"] == "value_error" and isinstance(value, dict):  # about a whole section
         return f"{key}: {error['msg']}".removeprefix(": ").replace("Value error, ", "", 1)
     shown = value if isinstance(value, (str, int, float, bool)) else type(value).__name__
     return f"{key}: {shown!r} is refused: {error['msg']}"
+
+
+def _yaml_float(text: str) -> str:
+    """The number as YAML reads one: a point in the mantissa, a sign in the exponent."""
+    mantissa, e, exponent = text.strip().lower().partition("e")
+    mantissa = mantissa if "." in mantissa else f"{mantissa}.0"
+    sign = "" if exponent[:1] in ("", "-", "+") else "+"
+    return f"{mantissa}{e}{sign}{exponent}"
 
 
 def _is_float(text: str) -> bool:

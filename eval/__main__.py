@@ -2,10 +2,10 @@
 
     python -m eval plan    configs/eval/tiny_cpu.yaml --out runs/eval/tiny
     python -m eval run     runs/eval/tiny --system base --server http://127.0.0.1:8000 --model base
-    python -m eval run     runs/eval/tiny --system trained --checkpoint runs/train/tiny/checkpoint
+    python -m eval run     runs/eval/tiny --system trained --checkpoint runs/tiny_cpu/final
     python -m eval score   runs/eval/tiny
     python -m eval compare runs/eval/tiny --base base --trained trained
-    python -m eval report  runs/eval/tiny --train runs/train/tiny
+    python -m eval report  runs/eval/tiny --train runs/tiny_cpu
     python -m eval agreement HUMAN.csv
 
 BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.

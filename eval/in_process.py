@@ -135,14 +135,20 @@ def _load(folder: Path) -> tuple[Any, Any]:
 
     quiet: Any = disable_progress_bar  # untyped in transformers
     quiet()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--checkpoint {folder}: no tokenizer loads from it ({error})") from None
     if tokenizer.chat_template is None:
         raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--checkpoint {folder}: no model loads from it ({error})") from None
     return tokenizer, model.to("cuda" if cuda else "cpu").eval()
 
 

@@ -4,7 +4,7 @@ Belief answers: ``entries``, ``whole_agent``, ``perspective`` are shares; ``stal
 wrong entries that still show the start calendar where the holder knows of a change,
 ``leaked_entries`` wrong ones that show the world where the holder does not know of it.
 Plan answers, 0 or 1: ``optimal``, ``dearer`` (feasible), ``infeasible`` under the holder's belief;
-``world_feasible`` and ``world_optimal`` under the world.
+``world_feasible`` under the world.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,8 @@ into the same folder is refused.
 
 import hashlib
 import json
-import os
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -112,16 +113,17 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
 
     Raises ``UserError`` on duplicate ids, on no examples, on a folder that holds another plan.
     """
-    asked = _examples(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "requests.jsonl.part"
-    facts = _freeze_requests(asked, part, config)
-    plan = _plan_facts(config, facts)
-    if (folder / "plan.json").exists():
-        part.unlink()
-        _refuse_difference(folder, plan)
-        return read_plan(folder), False
-    os.replace(part, folder / "requests.jsonl")
+    with tempfile.TemporaryDirectory() as apart:  # what is refused leaves nothing in ``folder``
+        part = Path(apart) / "requests.jsonl"
+        plan = _plan_facts(config, _freeze_requests(_examples(config), part, config))
+        if (folder / "plan.json").exists():
+            _refuse_difference(folder, plan)
+            return read_plan(folder), False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {folder}: cannot be made a folder ({error.strerror})") from None
+        shutil.move(part, folder / "requests.jsonl")
     write_json(folder / "plan.json", plan)
     return read_plan(folder), True
 

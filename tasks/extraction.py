@@ -143,7 +143,7 @@ _WORDS: dict[str, Json] = {
     "Infinity": math.inf,
     "-Infinity": -math.inf,
 }
-_BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
 
 
 class _BrokenError(Exception):

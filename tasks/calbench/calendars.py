@@ -125,7 +125,7 @@ def read_tasks(path: Path) -> list[CalendarTask]:
     prefix = path.stem.removesuffix("_full")
     tasks: list[CalendarTask] = []
     seen: dict[str, int] = {}
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in _lines(path):
         where = f"{path}:{number}"
         task = _task(_json(line, where), prefix, where)
         if task.id in seen:
@@ -139,7 +139,8 @@ def read_tasks(path: Path) -> list[CalendarTask]:
     return tasks
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Line number, from 1, and text of every line that is not blank."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -153,7 +154,7 @@ def _lines(path: Path) -> list[str]:
         raise UserError(
             f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
-    return [line for line in text.split("\n") if line.strip()]
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _json(line: str, where: str) -> dict[str, Any]:
@@ -195,7 +196,8 @@ def _task(raw: dict[str, Any], prefix: str, where: str) -> CalendarTask:
     for key in ("optimal", "witness_solution"):
         if raw.get(key) is not None:
             _check_solution(raw[key], meetings, len(calendars[0]), f"{where}: {key}")
-    group = f"{prefix}/{params.get('total_agents')}a{params.get('subset_size')}p/"
+    kind = "uniform" if len(set(params.get("errand_cost_range", ()))) == 1 else "varied"
+    group = f"{kind}/{params.get('total_agents')}a{params.get('subset_size')}p/"
     group += f"{params.get('density')}/{raw.get('difficulty')}"
     recorded = raw["optimal"]["cost"] if raw.get("optimal") else None
     return CalendarTask(f"{prefix}/{task_id}", calendars, meetings, group, recorded)

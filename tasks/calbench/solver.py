@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from configs.errors import UserError
 from tasks.calbench.calendars import Calendars, Meeting
 from tasks.calbench.reference import PlanTable
 
@@ -20,7 +21,7 @@ BLOCKED = 1 << 40  # more than any sum of costs: a meeting in such a slot displa
 MAX_SEARCH_NODES = 2_000_000
 
 
-class TooHardError(ValueError):
+class TooHardError(UserError):
     """The search for an optimum outgrew its bound; no answer is better than a wrong one."""
 
 
@@ -121,7 +122,10 @@ def _branch_and_bound(
         nonlocal best, nodes
         nodes += 1
         if nodes > MAX_SEARCH_NODES:
-            raise TooHardError(f"no exact optimum within {MAX_SEARCH_NODES} search nodes")
+            raise TooHardError(
+                f"{len(costs)} meetings that do not all share participants: no exact optimum "
+                f"within {MAX_SEARCH_NODES} search nodes; use fewer meetings"
+            )
         if depth == len(order):
             best = spent
             return

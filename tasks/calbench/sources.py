@@ -40,10 +40,13 @@ def read_public(path: Path) -> list[CalendarTask]:
 
 
 def pick90(tasks: Sequence[CalendarTask]) -> list[CalendarTask]:
-    """The paper-like test set: per cost kind, density and difficulty 3 5a3p and 2 5a5p tasks."""
+    """The paper-like test set: per cost kind, density and difficulty 3 5a3p and 2 5a5p tasks.
+
+    The first ones by id, so that the order of files and lines does not matter.
+    """
     taken: dict[str, int] = defaultdict(int)
     picked = []
-    for task in tasks:
+    for task in sorted(tasks, key=lambda task: task.id.rpartition("/")[2]):
         size = task.group.split("/")[1]
         taken[task.group] += 1
         if taken[task.group] <= PICK90_PER_CELL.get(size, 0):

@@ -37,7 +37,7 @@ def test_file_then_overrides(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("inner:\n  learning_rate: 1e-5\n", "inner.learning_rate: '1e-5' is text to YAML"),
-        ("inner:\n  learning_rate: 1e-5\n", "write 1.000000e-5"),
+        ("inner:\n  learning_rate: 1e-5\n", "write 1.0e-5"),
         ("inner:\n  lerning_rate: 0.1\n", "unknown key inner.lerning_rate (value 0.1)"),
         ("inner:\n  lerning_rate: 0.1\n", "did you mean learning_rate?"),
         ("zzz: 1\n", "allowed here: inner, mode, name"),

@@ -85,7 +85,7 @@ def test_a_duplicate_id_names_both_lines(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b'{"task_id": "caf\xe9"}\n', ":1: byte 0xe9 is not UTF-8"),
-        (b"\n[1]\n", ":1: holds list"),
+        (b"\n[1]\n", ":2: holds list"),
         (b'{"task_id": "a", "task_id": "b"}\n', "key 'task_id' is given twice"),
         (b'{"task_id": NaN}\n', "value NaN is not a number"),
         (b'{"task_id": "a"', ":1: not JSON"),
