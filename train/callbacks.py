@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -88,6 +91,37 @@ class MetricsWriter(TrainerCallback):
             return  # the last log of a run sums it up and belongs to no step
         numbers = {name: _number(value) for name, value in logs.items()}
         append_rows(self._path, [{"phase": self._phase, "step": state.global_step, **numbers}])
+
+
+class RandomStates(TrainerCallback):
+    """The random states at the end of the last step, of this process.
+
+    What a checkpoint of that step needs when it is written only later, after a batch that was
+    generated and could not be judged.
+    """
+
+    def __init__(self) -> None:
+        self._states: tuple[Any, ...] | None = None
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+        self._states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+
+    def restore(self) -> None:
+        """Put them back. There must have been a step."""
+        assert self._states is not None
+        python, numpy, cpu, cuda = self._states
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
 
 
 @dataclass

@@ -83,7 +83,7 @@ def test_a_wrong_key_is_one_line_and_code_2() -> None:
     ]
 
 
-def test_a_task_without_a_reward_here_is_refused(tmp_path: Path) -> None:
+def test_basis_data_without_a_judge_is_refused(tmp_path: Path) -> None:
     shipped = (ROOT / "configs" / "train" / "tiny_cpu.yaml").read_text(encoding="utf-8")
     start, end = shipped.index("data:"), shipped.index("reward:")
     data = "data: {task: basis, split: train, files: [x], settings: {guided: [0]}}\n"
@@ -91,7 +91,7 @@ def test_a_task_without_a_reward_here_is_refused(tmp_path: Path) -> None:
     path.write_text(shipped[:start] + data + shipped[end:], encoding="utf-8")
     done = run_train(str(path), "--check")
     assert done.returncode == 2
-    assert "error: data.task: 'basis' has no reward in training yet" in done.stderr
+    assert "basis.yaml: judge: BASIS answers are scored by one; add judge.endpoint" in done.stderr
 
 
 def test_help_shows_examples() -> None:

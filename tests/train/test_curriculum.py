@@ -10,7 +10,7 @@ from train.curriculum import PlanRow, StageSize, check_same, plan
 
 # 12 rows: 4 of each of 2, 5 and 9 turns, half belief and half direct.
 ROWS = [
-    PlanRow(f"r{number}", turns, condition)
+    PlanRow(f"r{number}", turns, condition, "calbench")
     for number, (turns, condition) in enumerate(
         (turns, condition)
         for turns in (2, 5, 9)
