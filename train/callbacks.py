@@ -93,15 +93,15 @@ class MetricsWriter(TrainerCallback):
         append_rows(self._path, [{"phase": self._phase, "step": state.global_step, **numbers}])
 
 
-class RandomStates(TrainerCallback):
-    """The random states at the end of the last step, of this process.
+class LastStep(TrainerCallback):
+    """What generating the next batch changes, as it was at the end of the last step.
 
-    What a checkpoint of that step needs when it is written only later, after a batch that was
-    generated and could not be judged.
+    A checkpoint of that step needs it when it is written only later, after a batch that was
+    generated and could not be judged: the random states of this process, and TRL's token count.
     """
 
     def __init__(self) -> None:
-        self._states: tuple[Any, ...] | None = None
+        self._kept: tuple[Any, ...] | None = None
 
     def on_step_end(
         self,
@@ -111,17 +111,19 @@ class RandomStates(TrainerCallback):
         **kwargs: object,
     ) -> None:
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-        self._states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+        states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+        self._kept = (*states, state.num_input_tokens_seen)
 
-    def restore(self) -> None:
-        """Put them back. There must have been a step."""
-        assert self._states is not None
-        python, numpy, cpu, cuda = self._states
+    def restore(self, state: TrainerState) -> None:
+        """Put it back. There must have been a step."""
+        assert self._kept is not None
+        python, numpy, cpu, cuda, tokens = self._kept
         random.setstate(python)
         np.random.set_state(numpy)
         torch.set_rng_state(cpu)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
+        state.num_input_tokens_seen = tokens
 
 
 @dataclass

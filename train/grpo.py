@@ -27,7 +27,7 @@ from configs.training import Grpo, Training, world_size
 from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
 from train.arguments import lora_config, shared_arguments
-from train.callbacks import RandomStates, append_rows
+from train.callbacks import LastStep, append_rows
 from train.checkpoints import WHOLE, checkpoint_path
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
@@ -56,8 +56,8 @@ class BeliefTrainer(GRPOTrainer):
         self._truncated_batches = 0
         self._warned = False
         logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
-        self._random_states = RandomStates()
-        self.add_callback(self._random_states)
+        self._last_step = LastStep()
+        self.add_callback(self._last_step)
         self.unsaved: list[dict[str, object]] = []
 
     def _calculate_rewards(
@@ -102,7 +102,7 @@ class BeliefTrainer(GRPOTrainer):
         folder = checkpoint_path(Path(str(self.args.output_dir)), self.state.global_step)
         if self.state.global_step == 0 or (folder / WHOLE).is_file():
             return
-        self._random_states.restore()
+        self._last_step.restore(self.state)
         self._save_checkpoint(self.model, trial=None)  # type: ignore[no-untyped-call]
         self.control = self.callback_handler.on_save(self.args, self.state, self.control)
 
@@ -181,7 +181,7 @@ class CompletionsWriter(TrainerCallback):
 
 def _is_news(record: logging.LogRecord) -> bool:
     """TRL prints the whole row, its rubric too, for what is counted here as unscorable."""
-    return not record.getMessage().startswith("All reward functions returned None")
+    return "All reward functions returned None" not in record.getMessage()
 
 
 def completion_row(step: int, columns: Mapping[str, Any], scored: Scored) -> dict[str, object]:

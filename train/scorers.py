@@ -12,7 +12,7 @@ from typing import get_args
 from configs.judge import JudgeConfig
 from configs.rewards import Part, RewardConfig, RubricPart, RubricReward
 from configs.training import Task, Training
-from eval.basis.judgements import GONE
+from eval.basis.judgements import FINAL_REASONS, GONE
 from rewards.blocking_judge import BlockingJudge
 from rewards.composition import score as calendar_score
 from rewards.judge import Judged
@@ -51,7 +51,8 @@ def open_scorer(config: Training) -> Iterator[Scorer]:
         yield calendar
         return
     with open_judge(config.judge, config.seed) as judge:
-        judge.check()
+        if not (config.folder / "final").is_dir():  # a complete run asks nothing more
+            judge.check()
         yield by_task({"calbench": calendar, "basis": RubricScorer(judge, config.rubric)})
 
 
@@ -102,8 +103,8 @@ def calendar_scorer(config: RewardConfig) -> Callable[[Completion], Score]:
 class RubricScorer:
     """The reward of BASIS requests, by a judge. An answer that is none, or truncated, earns 0.
 
-    ``stop`` of a batch is set when the judge is gone, or fails too often: its failures are no
-    scores, and training on what is left would go on for nothing.
+    ``stop`` of a batch is set when the judge is gone, replies to nothing in a whole batch, or fails
+    too often: its failures are no scores, and training on what is left would go on for nothing.
     """
 
     def __init__(self, judge: BlockingJudge, config: RubricReward) -> None:
@@ -141,6 +142,9 @@ class RubricScorer:
         gone = [each.error for each in said if each.reason in GONE]
         if gone:
             return f"judge: {gone[0]}"
+        asked = [one.reason for one in said if one.state != "empty_candidate" and not one.cached]
+        if asked and all(reason and reason not in FINAL_REASONS for reason in asked):
+            return f"judge: replied to none of {len(asked)} questions ({asked[0]})"
         try:
             self._judge.raise_if_failing()
         except JudgeFailing as error:
