@@ -167,6 +167,7 @@ class BasisFiles(Frozen):
     """BASIS instances that are not asked about, only kept out of training."""
 
     task: Literal["basis"]
+    split: Literal["test"] = "test"
     files: tuple[str, ...] = Field(min_length=1)
     """As in ``BasisData``; rubrics may be absent."""
 
