@@ -135,7 +135,7 @@ def test_data_may_be_one_section_or_several(tmp_path: Path) -> None:
             "data.task: 'maze' is refused: expected one of 'calbench', 'b",
         ),
         ({"data": [{**BASIS, "settings": {"guided": [11]}}]}, "data.0: settings.guided"),
-        ({"held_out": [{**BASIS}]}, "unknown key held_out.0.settings"),
+        ({"held_out": [{**BASIS}]}, "held_out.0.split: 'train' is refused"),
         ({"rubric": {"belif": 1}}, "unknown key rubric.belif .*did you mean belief"),
         (
             {"rubric": {"gates": [{"part": "format", "needs": "belief", "at_least": 1}]}},
