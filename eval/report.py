@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from eval.compare import load_rows
 from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
+from eval.pairing import load_rows
 from eval.plan import Plan
 from eval.records import COMPLETE, Identity, read_identity, read_json, read_scores
 from eval.responses import Index, read_at, read_index

@@ -24,10 +24,10 @@ from eval.basis.cells import (
     summarize,
 )
 from eval.basis.compare import BETWEEN
-from eval.compare import load_rows
 from eval.curves import Curve, read_curves
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
+from eval.pairing import load_rows
 from eval.plan import Plan
 from eval.records import Identity, read_identity, read_json
 from eval.report import package_versions

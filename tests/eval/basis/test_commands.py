@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from configs.errors import UserError
 from eval.__main__ import main
+from eval.basis.compare import compare
 from eval.plan import Plan
 from tests.eval.basis.requests import ask, full, half, make_plan
 from tests.eval.scripted_server import ScriptedServer
 from tests.rewards.scripted_judge import judging
 
+TURNS = "5 \N{MINUS SIGN} 0 turns"
 SETTINGS: dict[str, tuple[int, ...]] = {
     "separate": (0, 5),
     "guided": (0, 5),
@@ -87,10 +90,35 @@ def test_settings_are_compared_with_separate_within_each_system(reported: Plan) 
         ("belief - separate", 0),
         ("profile - separate", 0),
         ("shuffle - separate", 0),
+        (TURNS, 5),
     }
     assert {one["difference"] for one in found} == {0.0}
     assert {one["measure"] for one in found if one["setting"] == "cot"} == {"solution"}
     assert not any(one["primary"] for one in found)
+
+
+def test_prefixes_are_compared_within_the_instance(reported: Plan) -> None:
+    where = {"domain": "all", "subset": "all", "measure": "avg"}
+    within = contrasts(reported, comparison=TURNS, system="trained", **where)
+    grown = contrasts(reported, comparison=f"trained - base, {TURNS}", **where)
+    for found in (within, grown):
+        assert [one["setting"] for one in found] == ["separate", "guided"]
+        assert [(one["difference"], one["items"], one["planned"]) for one in found] == [
+            (0.0, 20, 40)
+        ] * 2
+        assert all("no spread" in one["reason"] for one in found)
+
+
+def test_two_settings_of_two_systems_can_be_named(reported: Plan) -> None:
+    found = compare(reported, "base/separate", "trained/guided")
+    again = [one for one in found["contrasts"] if one["primary"]]
+    assert [(one["arms"], one["setting"], one["turns"]) for one in again] == [
+        (["base/separate", "trained/guided"], "guided", 0),
+        (["base/separate", "trained/guided"], "guided", 5),
+    ]
+    with pytest.raises(UserError, match="no condition 'transfer' in the plan"):
+        compare(reported, "base/cot", "trained/transfer")
+    compare(reported, "base", "trained")
 
 
 def test_flagged_instances_leave_only_where_they_show(reported: Plan) -> None:
