@@ -30,7 +30,8 @@ def forest(contrasts: Sequence[Row]) -> str:
     several = len({tuple(one["arms"]) for one in shown}) > 1
     rows = "".join(_forest_row(one, reach, several) for one in shown)
     ticks = "".join(
-        f'<text x="{_x(n * step, reach):.1f}" y="14">{signed(n * step, "hit").removesuffix(".0")}</text>'
+        f'<text x="{_x(n * step, reach):.1f}" y="14">'
+        f"{signed(n * step, 'hit').removesuffix('.0')}</text>"
         for n in range(-3, 4)
     )
     axis = f'<svg viewBox="0 0 400 20" class="axis" role="presentation">{ticks}</svg>'

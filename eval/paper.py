@@ -143,8 +143,8 @@ def _difference_cells(one: Row) -> tuple[Cell, ...]:
     if one["bound_low"] is not None:
         bounds = f"{signed(one['bound_low'], unit)} to {signed(one['bound_high'], unit)}"
     return (
-        Cell(one["base"], unit, n=one["items"]),
-        Cell(one["trained"], unit, n=one["items"]),
+        Cell(one["base"], unit),
+        Cell(one["trained"], unit),
         difference_cell(one),
         Cell(one["p"], "p"),
         Cell(one["p_max_t"], "p"),
@@ -285,10 +285,11 @@ def _count_rows(one: Row) -> list[tuple[tuple[str, ...], tuple[Cell, ...]]]:
         expected = [one["n10_expected"] / runs, one["n01_expected"] / runs]
         cells = [Cell(round(value, 2), "plain") for value in expected]
         label = (f"{arms(one)}, {where(one)}", "expected")
-        rows.append((label, (Cell(text=""), *cells, Cell(text=""), Cell(text=""))))
+        rows.append((label, (BLANK, *cells, BLANK, BLANK)))
     return rows
 
 
+BLANK = Cell(text="\N{EN DASH}")
 COUNTS = ("n11", "n10", "n01", "n00")
 
 
@@ -344,7 +345,7 @@ def coverage_table(coverage: Sequence[Row]) -> PaperTable:
                     *(Cell(float(one["states"].get(name, 0)), "plain") for name in states),
                 ),
             )
-            for one in coverage
+            for one in sorted(coverage, key=lambda one: (one["system"], one["condition"]))
         ),
     )
 

@@ -195,7 +195,7 @@ def turn_table(rows: Mapping[str, Rows], kinds: Mapping[str, str]) -> PaperTable
         "Over what every system completed. Lengths hold different stories unless the plan asks "
         "several lengths of each; the contrasts over turns are paired within the story.",
         ("condition", "system"),
-        tuple(f"{n} turns" for n in lengths),
+        tuple("1 turn" if n == 1 else f"{n} turns" for n in lengths),
         tuple(lines),
     )
 

@@ -147,10 +147,13 @@ def paper_html(table: PaperTable) -> str:
     )
 
 
+WRAPPED = 30  # characters from which words in a cell go over several lines
+
+
 def _cell(cell: Cell) -> str:
     below = cell.below
     if not below and cell.n is not None and cell.value is not None:
         below = f"n {cell.n:,}"
-    kind = cell.tone or ("words" if cell.value is None and cell.text else "")
+    kind = cell.tone or ("words" if cell.value is None and len(cell.text) > WRAPPED else "")
     small = f"<small>{escape(below)}</small>" if below else ""
     return f'<td class="{kind}">{escape(cell.main)}{small}</td>'

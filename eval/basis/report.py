@@ -144,7 +144,7 @@ def lead(compared: Mapping[str, Any], base: str, trained: str) -> tuple[tuple[st
     one = next(row for row in compared["contrasts"] if row["primary"])
     names = f"{trained} against {base}, {one['label']} ({one['condition']}):"
     if compared["withheld"]:
-        return (names, "no headline", f"because {compared['withheld']}."), ""
+        return (names, "no headline,", f"because {compared['withheld']}."), ""
     if one["difference"] is None:
         return (names, "nothing to compare", f"({one['reason']})."), ""
     before, after = (number(one[name], one["unit"]) for name in ("base", "trained"))
@@ -153,7 +153,7 @@ def lead(compared: Mapping[str, Any], base: str, trained: str) -> tuple[tuple[st
         f"p {p_value(one['p'])} by sign flips of source groups; {one['items']} instances in "
         f"{one['clusters']} groups; {one['cells']} of {one['planned']} cells scored for both."
     )
-    points = f"{signed(one['difference'], one['unit'])} points"
+    points = f"{signed(one['difference'], one['unit'])} points,"
     return (names, points, f"from {before} to {after} ({tail}): {one['verdict']}."), basis
 
 
