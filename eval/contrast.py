@@ -371,12 +371,9 @@ def adjusted(contrasts: list[Contrast]) -> list[Contrast]:
 def cautions(contrasts: list[Contrast]) -> list[str]:
     """Sentences a reader needs before believing the primary contrasts."""
     primary = [one for one in contrasts if one.primary]
-    return [
-        text
-        for one in primary
-        for text in (undefined(one), fragile(one), not_adjusted(one), unbalanced(one))
-        if text
-    ] + out_of_reach(primary)
+    checks = (fragile, not_adjusted, unbalanced)
+    found = [text for one in primary for check in checks if (text := check(one))]
+    return [*undefined(primary), *found, *out_of_reach(primary)]
 
 
 def place(one: Contrast) -> str:
@@ -384,9 +381,13 @@ def place(one: Contrast) -> str:
     return f"{one.label} ({one.condition})"
 
 
-def undefined(one: Contrast) -> str:
-    """Why a primary contrast has no number, no test or no interval; else empty."""
-    return f"{place(one)}: {one.reason}" if one.reason and one.planned else ""
+def undefined(primary: list[Contrast]) -> list[str]:
+    """Why primary contrasts have no number, no test or no interval; one sentence a reason."""
+    found: dict[str, list[str]] = {}
+    for one in primary:
+        if one.reason and one.planned:
+            found.setdefault(one.reason, []).append(place(one))
+    return [f"{', '.join(places)}: {reason}" for reason, places in found.items()]
 
 
 def fragile(one: Contrast) -> str:

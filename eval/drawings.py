@@ -25,14 +25,14 @@ def forest(contrasts: Sequence[Row]) -> str:
     ends = [
         abs(one[n]) for one in shown for n in ("low", "high", "difference") if one[n] is not None
     ]
-    step = _step(max([*ends, 0.02]))
-    reach = step * 3
+    step, count = _axis(max([*ends, 0.02]))
+    reach = step * count
     several = len({tuple(one["arms"]) for one in shown}) > 1
-    rows = "".join(_forest_row(one, reach, several) for one in shown)
+    rows = "".join(_forest_row(one, reach, count, several) for one in shown)
     ticks = "".join(
         f'<text x="{_x(n * step, reach):.1f}" y="14">'
         f"{signed(n * step, 'hit').removesuffix('.0')}</text>"
-        for n in range(-3, 4)
+        for n in range(-count, count + 1)
     )
     axis = f'<svg viewBox="0 0 400 20" class="axis" role="presentation">{ticks}</svg>'
     return (
@@ -43,12 +43,12 @@ def forest(contrasts: Sequence[Row]) -> str:
     )
 
 
-def _step(reach: float) -> float:
-    """A third of the half axis, a round number."""
+def _axis(reach: float) -> tuple[float, int]:
+    """Ticks on either side of zero: how far apart and how many, in round numbers."""
     for step in (0.01, 0.02, 0.05, 0.1, 0.2):
         if 3 * step >= reach:
-            return step
-    return 0.35
+            return step, 3
+    return 0.25, 4
 
 
 def _x(value: float, reach: float) -> float:
@@ -56,12 +56,12 @@ def _x(value: float, reach: float) -> float:
     return 200 + max(-1.0, min(1.0, value / reach)) * 178
 
 
-def _forest_row(one: Row, reach: float, several: bool) -> str:
+def _forest_row(one: Row, reach: float, count: int, several: bool) -> str:
     kind = one["verdict"] if one["verdict"] in ("better", "worse") else "neutral"
     grid = "".join(
-        f'<line x1="{_x(n * reach / 3, reach):.1f}" x2="{_x(n * reach / 3, reach):.1f}" y1="0" '
+        f'<line x1="{_x(n, count):.1f}" x2="{_x(n, count):.1f}" y1="0" '
         f'y2="26" class="{"zero" if n == 0 else "grid-line"}"/>'
-        for n in range(-3, 4)
+        for n in range(-count, count + 1)
     )
     bar = ""
     if one["low"] is not None:

@@ -241,7 +241,8 @@ def within(plan: Plan, units: Sequence[Unit], system: str, rows: Rows) -> list[C
     for place in paired:
         for cell in cells(f"{place.setting} - {baseline(place)}", system, units, [place]):
             arms = Arm(rows, by_key, baseline(place)), Arm(rows, by_key, place.setting)
-            made.append(_compared(plan, units, (system, system), cell, *arms, False))
+            names = (f"{system}/{baseline(place)}", f"{system}/{place.setting}")
+            made.append(_compared(plan, units, names, cell, *arms, False))
     return made
 
 
@@ -264,7 +265,8 @@ def turned(plan: Plan, units: Sequence[Unit], system: str, rows: Rows) -> list[C
     for name, place, shortest in _ends(units):
         for cell in cells(name, system, units, [place]):
             arms = Arm(rows, by_key, place.setting, shortest), Arm(rows, by_key, place.setting)
-            made.append(_compared(plan, units, (system, system), cell, *arms, False))
+            names = (f"{system} at {shortest} turns", f"{system} at {place.turns} turns")
+            made.append(_compared(plan, units, names, cell, *arms, False))
     return made
 
 
