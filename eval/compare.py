@@ -211,7 +211,7 @@ def _nothing_complete(system: str, rows: Iterable[Any]) -> str:
     if states[COMPLETE]:
         return ""
     listed = ", ".join(f"{state} {count}" for state, count in sorted(states.items()))
-    return f"{system} completed no request ({listed}): nothing of it can be compared"
+    return f"{system} completed no request ({listed}): no measure of its answers has a value"
 
 
 def _same_text(plan: Plan, system: str) -> list[str]:

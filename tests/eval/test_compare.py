@@ -230,7 +230,9 @@ def test_warnings_say_when_systems_or_prompts_are_not_what_they_seem(tmp_path: P
     assert "same weights" in found[0]
     assert "probe prompts differ" in found[1]
     assert "differ in length on 1 of 3 requests" in found[2]
-    assert found[3] == "base completed no request (no_answer 6): nothing of it can be compared"
+    assert (
+        found[3] == "base completed no request (no_answer 6): no measure of its answers has a value"
+    )
     assert "base: 3 of 3 requests got the same text in every run" in found[4]
     assert "trained completed no request" in found[5]
 
@@ -429,9 +431,10 @@ def test_a_system_that_completed_nothing_is_named(tmp_path: Path) -> None:
     score_system(plan, "b")
     found = compare(plan, "base", "b")
     assert (
-        "b completed no request (truncated 144): nothing of it can be compared" in found["warnings"]
+        "b completed no request (truncated 144): no measure of its answers has a value"
+        in found["warnings"]
     )
     assert (
-        "plans optimal for holder (direct): trained has no value in any of the 72 cells"
-        in found["warnings"]
+        "whole agents right (belief), plans optimal for holder (direct): trained has no value in "
+        "any of the 72 cells" in found["warnings"]
     )

@@ -1,5 +1,6 @@
 """The five commands on BASIS requests, with a candidate and a judge over loopback."""
 
+import csv
 import json
 import re
 from typing import Any
@@ -146,8 +147,36 @@ def test_the_report_names_what_its_numbers_are(reported: Plan) -> None:
     assert (reported.folder / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cases_show_criterion_by_criterion_what_the_judge_said(reported: Plan) -> None:
+    page = (reported.folder / "report.html").read_text()
+    found = re.search(r'id="case-data">(.*?)</script>', page)
+    assert found is not None
+    data = json.loads(found[1])
+    assert data["counts"][0] == 2 * len(reported.ids)  # trained is higher everywhere
+    one = next(x for x in data["cases"] if x["condition"] == "guided")
+    assert len(one["lines"]) == 2 + 3 + 4
+    assert one["lines"][0] == ['belief: Says "fuse".', ["met"]]
+    base, trained = one["answers"]
+    assert [sum(mark for (mark,) in x["marks"]) for x in (base, trained)] == [3, 9]
+    assert base["stated"][:2] == [["met"], ["not met"]]
+
+
+def test_the_paper_table_has_domains_turns_and_dimensions(reported: Plan) -> None:
+    rows = list(csv.DictReader((reported.folder / "report.csv").open()))
+    found = {
+        (row["row"], row["column"]): row["value"]
+        for row in rows
+        if row["table"] == "domains-guided"
+    }
+    assert found[("swe / base", "5 turns / solution")] == "0.25"
+    assert found[("culture / trained", "0 turns / belief")] == "1.0"
+    assert float(found[("all / difference", "0 turns / profile")]) == pytest.approx(2 / 3)
+    assert len(found) == 3 * 3 * 2 * 4  # domains, two systems and difference, turns, dimensions
+
+
 def test_scoring_and_reporting_again_gives_the_same_bytes(reported: Plan) -> None:
     names = ["compare.json", "report.html", "report.md", "report.png"]
+    names += ["report.csv", "report.tex"]
     names += [
         f"scores/{system}.{end}" for system in ("base", "trained") for end in ("jsonl", "json")
     ]
