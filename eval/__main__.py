@@ -103,7 +103,9 @@ def _parser() -> argparse.ArgumentParser:
         help='largest difference that still counts as "no difference": 0.02 is 2 points; fix it '
         "before you look",
     )
-    report = _command(commands, "report", "write report.html, .md and .png", "plan folder")
+    report = _command(
+        commands, "report", "write the report: a page, tables, a picture", "plan folder"
+    )
     report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
     agreement = _command(commands, "agreement", "compare the judge with human ratings", None)
     agreement.description = f"{agreement.description}\n\n{_csv_help()}"

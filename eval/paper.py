@@ -105,8 +105,9 @@ def difference_cell(one: Row) -> Cell:
 DIFFERENCE_NOTE = (
     "Over cells complete for both; runs of one request averaged first; 95 % cluster t interval "
     "over source tasks; p by sign flips of source tasks, adjusted over the declared contrasts by "
-    "max-T (shared flips) and by Holm. Bounds: every missing cell at its worst, at its best. The "
-    "column beside them counts what is incomplete as wrong."
+    "max-T (shared flips) and by Holm. Task-weighted: mean of the means of source tasks. Bounds: "
+    "every missing cell at its worst, at its best. The column beside them counts what is "
+    "incomplete as wrong."
 )
 
 
@@ -121,6 +122,7 @@ def difference_table(contrasts: Sequence[Row]) -> PaperTable:
             "base",
             "trained",
             "difference",
+            "task-weighted",
             "p",
             "max-T",
             "Holm",
@@ -146,6 +148,7 @@ def _difference_cells(one: Row) -> tuple[Cell, ...]:
         Cell(one["base"], unit),
         Cell(one["trained"], unit),
         difference_cell(one),
+        Cell(one["task_weighted_difference"], unit, signed=True),
         Cell(one["p"], "p"),
         Cell(one["p_max_t"], "p"),
         Cell(one["p_holm"], "p"),

@@ -9,7 +9,7 @@ Files of one plan folder::
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
     compare.json            paired comparison                   (compare)
-    report.html, .md, .png                                      (report)
+    report.html, .md, .csv, .parquet, .tex, .png                (report)
 """
 
 import hashlib
