@@ -71,7 +71,9 @@ def compare(
         "coverage": coverage(rows),
         "warnings": [
             *warnings(plan, systems, rows),
-            *cautions(adjusted_ones),
+            *cautions(
+                [(pair.trained.name, c) for (pair, _), c in zip(found, adjusted_ones, strict=True)]
+            ),
         ],
         "contrasts": [
             {"arms": [pair.base.name, pair.trained.name], **one.row()}

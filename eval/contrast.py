@@ -6,7 +6,7 @@ defined is None, with a reason.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -368,12 +368,20 @@ def adjusted(contrasts: list[Contrast]) -> list[Contrast]:
     return found
 
 
-def cautions(contrasts: list[Contrast]) -> list[str]:
-    """Sentences a reader needs before believing the primary contrasts."""
-    primary = [one for one in contrasts if one.primary]
-    checks = (fragile, not_adjusted, unbalanced)
-    found = [text for one in primary for check in checks if (text := check(one))]
-    return [*undefined(primary), *found, *out_of_reach(primary)]
+def cautions(named: Sequence[tuple[str, Contrast]]) -> list[str]:
+    """Sentences a reader needs before believing the primary contrasts.
+
+    ``named``: each contrast with the arm it is of, which is named where there are several.
+    """
+    arms = dict.fromkeys(name for name, _ in named)
+    found = []
+    for arm in arms:
+        primary = [one for name, one in named if name == arm and one.primary]
+        checks = (fragile, not_adjusted, unbalanced)
+        said = [text for one in primary for check in checks if (text := check(one))]
+        before = f"{arm}, " if len(arms) > 1 else ""
+        found += [before + text for text in (*undefined(primary), *said)]
+    return [*found, *out_of_reach([one for _, one in named if one.primary])]
 
 
 def place(one: Contrast) -> str:

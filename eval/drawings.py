@@ -48,7 +48,7 @@ def _axis(reach: float) -> tuple[float, int]:
     for step in (0.01, 0.02, 0.05, 0.1, 0.2):
         if 3 * step >= reach:
             return step, 3
-    return 0.25, 4
+    return (0.25, 4) if reach <= 1 else (0.5, 4)  # a difference of differences may pass 1
 
 
 def _x(value: float, reach: float) -> float:
@@ -81,7 +81,7 @@ def _forest_row(one: Row, reach: float, count: int, several: bool) -> str:
         f'{signed(one["difference"], one["unit"])}, {escape(interval(one))}">{grid}{bar}'
         f'<circle cx="{middle:.1f}" cy="13" r="5" class="{kind} {filled}"/></svg></td>'
         f'<td class="{kind}">{signed(one["difference"], one["unit"])}</td>'
-        f"<td>{escape(interval(one))}</td><td>{p_value(adjusted)}</td>"
+        f"<td>{escape(interval(one))}</td><td>{escape(p_value(adjusted))}</td>"
         f"<td>{escape(one['verdict'])}</td></tr>"
     )
 
@@ -213,7 +213,7 @@ def _matrix(one: Row) -> str:
         )
 
     base, trained = (escape(name) for name in one["arms"])
-    mid = ", ".join(p_value(run["mid_p"]) for run in one["counts"])
+    mid = escape(", ".join(p_value(run["mid_p"]) for run in one["counts"]))
     return (
         f'<figure class="matrix"><figcaption>{escape(where(one))}</figcaption><table>'
         f"<tr><th></th><th>{base} right</th><th>{base} wrong</th></tr>"

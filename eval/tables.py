@@ -80,8 +80,8 @@ def _contrast_row(one: Mapping[str, Any], scale: float) -> str:
         f'<td class="{kind}">{signed(one["difference"], one["unit"])}</td>',
         f"<td>{interval(one)}</td>",
         f"<td>{_forest(one, scale)}</td>",
-        f"<td>{p_value(one['p'])}</td>",
-        f"<td>{p_value(one['p_max_t'] if one['primary'] else one['q'])}</td>",
+        f"<td>{escape(p_value(one['p']))}</td>",
+        f"<td>{escape(p_value(one['p_max_t'] if one['primary'] else one['q']))}</td>",
         f'<td>{one["items"]:,} <span class="muted">({one["clusters"]})</span></td>',
         f"<td>{coverage:.0%}</td>",
     ]
@@ -130,7 +130,7 @@ def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str
     for one in contrasts:
         total = summed(one["counts"])
         counts = " / ".join(str(total[name]) for name in ("n11", "n10", "n01", "n00"))
-        mid = " ".join(p_value(run["mid_p"]) for run in one["counts"])
+        mid = escape(" ".join(p_value(run["mid_p"]) for run in one["counts"]))
         bounds = wrong = ""
         if one["bound_low"] is not None:
             ends = (signed(one[name], one["unit"]) for name in ("bound_low", "bound_high"))

@@ -119,6 +119,8 @@ def compare(
         if not first.condition:
             found += turned_between(plan, units, (first, other), rows)
     contrasts = adjusted([one.contrast for one in found])
+    pairs = list(zip(found, contrasts, strict=True))
+    between_only = [(one, c) for one, c in pairs if one.cell.comparison == BETWEEN]
     result = {
         "plan_hash": plan.hash,
         "base": asdict(read_identity(identity_path(plan, first.system))),
@@ -132,9 +134,9 @@ def compare(
             *(f"no headline: {text}" for text in [withheld(plan, tallies)] if text),
             *warnings(plan, systems, rows),
             *without_baseline(units),
-            *cautions(contrasts),
+            *cautions([(one.arms[1], c) for one, c in between_only]),
         ],
-        "contrasts": [one.row(c) for one, c in zip(found, contrasts, strict=True)],
+        "contrasts": [one.row(c) for one, c in pairs],
     }
     write_json(plan.folder / "compare.json", result)
     return result

@@ -250,7 +250,7 @@ def test_one_source_task_has_neither_interval_nor_test() -> None:
     planned = [Pair((f"r{n}", 1), "s", 0.0, 1.0) for n in range(5)]
     found = contrast(OPTIMAL, planned, True)
     assert (found.p, found.low, found.verdict) == (None, None, "too few tasks")
-    assert cautions([found])[0].endswith("1 source task: neither an interval nor a test")
+    assert cautions([("b", found)])[0].endswith("1 source task: neither an interval nor a test")
 
 
 def test_equal_scores_everywhere_are_no_proof_of_no_difference() -> None:
@@ -303,7 +303,7 @@ def test_declared_and_exploratory_contrasts_are_adjusted_apart() -> None:
 
 def test_a_verdict_that_does_not_survive_adjustment_is_called_out() -> None:
     shown = contrast(OPTIMAL, varied(), True)
-    caution = cautions([dataclasses.replace(shown, p_max_t=0.07)])
+    caution = cautions([("b", dataclasses.replace(shown, p_max_t=0.07))])
     assert caution == [
         "plans optimal for holder (direct): better by its own test (p 0.002), not after adjustment "
         "for the contrasts declared beside it (max-T p 0.070)"
@@ -312,7 +312,7 @@ def test_a_verdict_that_does_not_survive_adjustment_is_called_out() -> None:
 
 def test_too_few_tasks_for_the_declared_family_is_said() -> None:
     planned = [one for one in varied() if one.source in ("s0", "s1", "s2", "s3", "s4", "s5")]
-    three = [contrast(OPTIMAL, planned, True) for _ in range(3)]
+    three = [("b", contrast(OPTIMAL, planned, True)) for _ in range(3)]
     assert cautions(three)[-1] == (
         "6 source tasks: no p below 0.031 can occur, so Holm over 3 contrasts can never reject"
     )
@@ -325,7 +325,7 @@ def test_items_without_every_run_leave_mean_and_std_and_are_counted() -> None:
     )
     assert found.runs is not None
     assert (found.items, found.runs.items, found.runs.trained) == (10, 9, (1.0, 1.0))
-    assert any("9 of 10 items have every run for both" in text for text in cautions([found]))
+    assert any("9 of 10 items have every run for both" in text for text in cautions([("b", found)]))
 
 
 def test_one_run_has_no_std_and_no_passes() -> None:
@@ -348,6 +348,8 @@ def test_many_systems_share_one_declared_family(tmp_path: Path) -> None:
     assert found["arms"] == ["base", "a", "b"]
     assert [one["arms"][1] for one in primary] == ["a"] * 3 + ["b"] * 3
     assert all(one["p_holm"] >= one["p_max_t"] >= one["p"] for one in primary)
+    spread = [text for text in found["warnings"] if "no spread" in text]
+    assert all(text.startswith(("a, ", "b, ")) for text in spread)
     states = [one for one in found["coverage"] if one["system"] == "a"]
     assert {(one["condition"], one["variant"], one["planned"]) for one in states} == {
         (condition, variant, 36)
