@@ -24,7 +24,7 @@ from eval.intervals import (
     numbered,
     sign_flip,
 )
-from eval.measures import Measure
+from eval.measures import REWARD, Measure
 from eval.metrics import Group, support_hash
 from eval.multiplicity import benjamini_hochberg, holm, max_t
 from eval.repeats import (
@@ -163,7 +163,7 @@ def contrast(
         p_max_t=None,
         p_holm=None,
         q=None,
-        verdict=_verdict(estimate, low, high, p, measure),
+        verdict=_verdict(estimate, low, high, p, measure) if plain else _change(estimate, low, p),
         reason=_reason(planned, estimate, measure),
         task_weighted_difference=estimate.mean_of_cluster_means if estimate else None,
         base_run_std=repeated.base_std if repeated else None,
@@ -335,6 +335,13 @@ def _verdict(
     if low is None or high is None:
         low = high = estimate.mean
     return verdict(low, high, p, measure)
+
+
+def _change(estimate: Interval | None, low: float | None, p: float | None) -> str:
+    """Of a difference of differences, which is higher or lower, not better or worse."""
+    high = estimate.high if estimate and low is not None else None
+    found = _verdict(estimate, low, high, p, REWARD)
+    return {"better": "higher", "worse": "lower"}.get(found, found)
 
 
 FEW = "too few tasks"

@@ -32,7 +32,7 @@ class Page:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": params})
         while True:
-            event = await self._socket.receive_json(timeout=30)
+            event = await self._socket.receive_json(timeout=60)
             if event.get("id") == self._number:
                 return dict(event["result"])
             self._note(event)
@@ -89,7 +89,7 @@ async def page(width: int = 1300, height: int = 900) -> AsyncIterator[Page]:
 
 
 async def _port(path: Path) -> int:
-    for _ in range(400):
+    for _ in range(1_200):
         lines = path.read_text().splitlines() if path.exists() else []
         if len(lines) > 1:
             return int(lines[0])

@@ -310,6 +310,13 @@ def test_a_verdict_that_does_not_survive_adjustment_is_called_out() -> None:
     ]
 
 
+def test_a_difference_of_differences_is_higher_or_lower() -> None:
+    group = Group(ALL["infeasible"], "direct", "PRIVATE - PUBLIC")
+    found = contrast(group, varied(), False, plain=False)
+    assert (found.verdict, found.counts, found.bound_low) == ("higher", (), None)
+    assert contrast(group, varied(), False).verdict == "worse"  # more infeasible plans
+
+
 def test_too_few_tasks_for_the_declared_family_is_said() -> None:
     planned = [one for one in varied() if one.source in ("s0", "s1", "s2", "s3", "s4", "s5")]
     three = [("b", contrast(OPTIMAL, planned, True)) for _ in range(3)]
