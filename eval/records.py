@@ -9,11 +9,12 @@ Files of one plan folder::
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
     compare.json            paired comparison                   (compare)
-    report.html, .md, .png                                      (report)
+    report.html, .md, .csv, .parquet, .tex, .png                (report)
 """
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -208,7 +209,18 @@ def read_scores(path: Path) -> Iterator[Scored]:
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
-            yield _shared(from_line(line, Scored, f"{path}:{number}"))
+            yield _shared(_checked(from_line(line, Scored, f"{path}:{number}"), f"{path}:{number}"))
+
+
+def _checked(row: Scored, place: str) -> Scored:
+    """The row, if every score in it is a finite number. Raises ``UserError`` naming ``place``."""
+    for name, found in row.measures.items():
+        if type(found) not in (int, float) or not math.isfinite(found):
+            raise UserError(f"{place}: {name} is {found!r}, not a finite number; score again")
+    reward = row.reward
+    if reward is not None and (type(reward) not in (int, float) or not math.isfinite(reward)):
+        raise UserError(f"{place}: reward is {reward!r}, not a finite number; score again")
+    return row
 
 
 def _shared(row: Scored) -> Scored:
