@@ -17,6 +17,7 @@ from eval.checkpoint import fingerprint
 from eval.engines import Call, Served
 from eval.records import canonical, sha256
 from rewards.chat_server import Reply
+from tasks.extraction import opens_thinking
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,7 @@ class InProcess:
             engine="in_process",
             model=self._folder.name,
             fingerprint=self._fingerprint,
-            prefilled_think=prompts[0].rstrip().endswith("<think>"),
+            prefilled_think=opens_thinking(prompts[0]),
             prompts_hash=sha256(canonical(ids))[:16],
         )
 

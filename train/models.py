@@ -27,6 +27,7 @@ from transformers import (
 from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
 from tasks.example import Message
+from tasks.extraction import opens_thinking
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -185,7 +186,7 @@ def template_kwargs(config: ModelConfig) -> TemplateKwargs:
 def prefilled_think(tokenizer: PreTrainedTokenizerBase, template_kwargs: TemplateKwargs) -> bool:
     """Whether the template itself opens the answer's ``<think>``, so a completion starts inside."""
     rendered = render_prompts(tokenizer, [QUESTION], template_kwargs)[0]
-    return rendered.rstrip().endswith("<think>")
+    return opens_thinking(rendered)
 
 
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
