@@ -98,7 +98,7 @@ def find_answer(text: str, key: str, prefilled_think: bool = False) -> Found | I
 def top_level_objects(text: str) -> "Iterator[tuple[int, Object | None]]":
     """Where each top-level object of ``text`` begins, and its pairs; None for one that breaks."""
     for start, whole in _top_level(text):
-        yield start, whole and whole.pairs
+        yield start, whole.pairs if whole else None
 
 
 def _top_level(text: str) -> "Iterator[tuple[int, _Whole | None]]":
