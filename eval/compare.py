@@ -5,8 +5,8 @@ value. Runs of one request are averaged first; the source task is the independen
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ from eval.metrics import (
     value,
 )
 from eval.plan import Plan
-from eval.records import Key, Scored, read_identity, read_json, read_scores, write_json
-from eval.scoring import score_path
+from eval.records import Key, Scored, read_identity, read_json, write_json
+from eval.scoring import read_planned, read_tally, score_path
 
 GAP = "PRIVATE \N{MINUS SIGN} PUBLIC"
 
@@ -141,9 +141,32 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     return result
 
 
+def read_compared(plan: Plan, names: Sequence[str], *keys: str) -> dict[str, Any]:
+    """``compare.json`` with its ``keys``. ``names``: the systems there are.
+
+    Raises ``UserError`` when it is not there, damaged, or of other systems or another plan.
+    """
+    path, remedy = plan.folder / "compare.json", "run `python -m eval compare`"
+    found = read_json(
+        path, remedy, ["plan_hash", "base", "trained", "warnings", "contrasts", *keys]
+    )
+    if found["plan_hash"] != plan.hash:
+        raise UserError(f"{path}: of another plan; compare again")
+    for key in ("base", "trained"):
+        system = found[key].get("system") if isinstance(found[key], dict) else None
+        if system not in names:
+            raise UserError(f"{path}: {key}: no responses of a system {system!r}; compare again")
+    known = {item.name for item in fields(Contrast)}
+    rows = found["contrasts"]
+    if not isinstance(rows, list) or not all(isinstance(r, dict) and known <= set(r) for r in rows):
+        raise UserError(f"{path}: contrasts: not those of this version; compare again")
+    return found
+
+
 def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
     """The scores of a system by (request, run), in plan order."""
-    return {(row.id, row.run): row for row in read_scores(score_path(plan, system))}
+    rows = read_planned(plan, score_path(plan, system), plan.runs)
+    return {(row.id, row.run): row for row in rows}
 
 
 def identity_path(plan: Plan, system: str) -> Path:
@@ -365,7 +388,7 @@ def warnings(plan: Plan, base: str, trained: str, base_rows: Rows, trained_rows:
     if drift:
         found.append(f"rendered prompts differ in length on {drift} of {len(plan.ids)} requests")
     for name in (base, trained):
-        tally = read_json(score_path(plan, name).with_suffix(".json"), "run `python -m eval score`")
+        tally = read_tally(plan, name)
         same, several = tally["identical_requests"], tally["repeated_requests"]
         if plan.config.sampling.temperature > 0 and several and same >= 0.95 * several:
             found.append(

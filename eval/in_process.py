@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
 from configs.evaluation import Sampling
-from eval.checkpoint import fingerprint
+from eval.checkpoint import LOAD_FAULTS, check_readable, fingerprint
 from eval.engines import Call, Served
 from eval.records import canonical, sha256
 from rewards.chat_server import Reply
@@ -136,9 +136,10 @@ def _load(folder: Path) -> tuple[Any, Any]:
 
     quiet: Any = disable_progress_bar  # untyped in transformers
     quiet()
+    check_readable(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"--checkpoint {folder}: no tokenizer loads from it ({error})") from None
     if tokenizer.chat_template is None:
         raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
@@ -148,7 +149,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if cuda else torch.float32
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"--checkpoint {folder}: no model loads from it ({error})") from None
     return tokenizer, model.to("cuda" if cuda else "cpu").eval()
 

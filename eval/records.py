@@ -19,7 +19,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from configs.errors import UserError
 
@@ -131,6 +132,12 @@ REPEATED = ("id", "source", "story", "variant", "condition", "holder", "state", 
 Record = Response | Scored | KeptJudgement
 RecordT = TypeVar("RecordT", Response, Scored, KeptJudgement)
 
+# The declared type of each field of each record.
+_KINDS: dict[str, dict[str, Any]] = {
+    record.__name__: {item.name: item.type for item in fields(record)}
+    for record in (Identity, Response, Scored, KeptJudgement)
+}
+
 
 def canonical(value: object) -> str:
     """JSON text that does not depend on dict order, for hashing."""
@@ -152,14 +159,48 @@ def from_line(line: str, record_type: type[RecordT], place: str) -> RecordT:
     """The inverse of ``to_line``. Raises ``UserError`` naming ``place``."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
-    names = {item.name for item in fields(record_type)}
-    if not isinstance(row, dict) or set(row) != names:
+    kinds = _KINDS[record_type.__name__]
+    if not isinstance(row, dict) or set(row) != set(kinds):
         raise UserError(
             f"{place}: not a {record_type.__name__} record; remove that line, run again"
         )
+    wrong = next((name for name, kind in kinds.items() if not _fits(row[name], kind)), None)
+    if wrong is not None:
+        raise UserError(
+            f"{place}: {wrong}: {json.dumps(row[wrong])[:40]} is not what a {record_type.__name__} "
+            "record holds there; remove that line, run again"
+        )
     return record_type(**row)
+
+
+def decode(raw: bytes, record_type: type[RecordT], place: str) -> RecordT:
+    """The record of one line. Raises ``UserError`` naming ``place``."""
+    try:
+        line = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{place}: not UTF-8; remove that line, run again") from None
+    return from_line(line, record_type, place)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value read from JSON is of a declared type; a whole number is a float too."""
+    if kind is str or kind is bool:
+        return isinstance(value, kind)
+    if kind is int or kind is float:
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if kind is NoneType:
+        return value is None
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in inner
+    if origin is UnionType:
+        return any(_fits(value, one) for one in inner)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    assert origin is Sequence, f"records hold no {kind}"
+    return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
@@ -176,23 +217,29 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
 
 
-def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """A JSON object from ``path``. Raises ``UserError`` with ``remedy`` when there is none."""
+def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """A JSON object with at least ``keys`` from ``path``.
+
+    Raises ``UserError`` with ``remedy`` when there is none.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; {remedy}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: not JSON; {remedy}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no JSON object; {remedy}")
+    if missing := sorted(set(keys) - set(value)):
+        raise UserError(f"{path}: key {missing[0]!r} is missing; {remedy}")
     return value
 
 
 def read_identity(path: Path) -> Identity:
     """The identity file of one system. Raises ``UserError`` when it is not one."""
     raw = read_json(path, "`python -m eval run` writes it")
-    if set(raw) != {item.name for item in fields(Identity)}:
+    kinds = _KINDS["Identity"]
+    if set(raw) != set(kinds) or not all(_fits(raw[name], kind) for name, kind in kinds.items()):
         raise UserError(f"{path}: not an identity file; move it and its .jsonl away, run again")
     return Identity(**raw)
 
@@ -206,9 +253,9 @@ def read_scores(path: Path) -> Iterator[Scored]:
     """Stream the scores of one system."""
     if not path.exists():
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            yield _shared(from_line(line, Scored, f"{path}:{number}"))
+            yield _shared(decode(line, Scored, f"{path}:{number}"))
 
 
 def _shared(row: Scored) -> Scored:

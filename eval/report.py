@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from eval.compare import load_rows
+from eval.compare import load_rows, read_compared
 from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
 from eval.plan import Plan
-from eval.records import COMPLETE, Identity, read_identity, read_json, read_scores
+from eval.records import COMPLETE, Identity, read_identity, read_json
 from eval.responses import Index, read_at, read_index
-from eval.scoring import policy_path, score_path, systems
+from eval.scoring import policy_path, read_planned, read_tally, systems
 from tasks.calbench.answers import Belief, read
 from tasks.calbench.policies import POLICIES
 from tasks.calbench.reference import parse
@@ -101,15 +101,10 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash:
-        raise UserError(f"{plan.folder}/compare.json: of another plan; compare again")
+    compared = read_compared(plan, names)
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in names
-    }
+    tallies = {name: read_tally(plan, name) for name in names}
     return Report(
         title=plan.folder.name,
         plan_facts=read_json(plan.folder / "plan.json", "plan again"),
@@ -142,7 +137,7 @@ def systems_tables(
     order = [base, trained, *sorted(set(rows) - {base, trained})]
     named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
     for policy in POLICIES:
-        found = read_scores(policy_path(plan, policy))
+        found = read_planned(plan, policy_path(plan, policy), [1])
         named.append((policy, True, {(row.id, row.run): row for row in found}))
     return [
         SystemsTable(

@@ -6,9 +6,11 @@ the same reader, once per request, as systems of their own.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from configs.errors import UserError
 from eval.measures import measure
@@ -20,6 +22,8 @@ from eval.records import (
     Response,
     Scored,
     read_identity,
+    read_json,
+    read_scores,
     to_line,
     write_atomically,
     write_json,
@@ -67,6 +71,34 @@ def score_path(plan: Plan, system: str) -> Path:
 def policy_path(plan: Plan, policy: str) -> Path:
     """Where the scores of a deterministic policy are."""
     return plan.folder / "scores" / "policies" / f"{policy.replace(' ', '_')}.jsonl"
+
+
+def read_planned(plan: Plan, path: Path, runs: Iterable[int]) -> Iterator[Scored]:
+    """Stream scores that hold one row for every planned (request, run), in plan order.
+
+    Raises ``UserError`` when they do not.
+    """
+    rows = read_scores(path)
+    for number, (name, run) in enumerate(product(plan.ids, runs), 1):
+        row = next(rows, None)
+        if row is None or (row.id, row.run) != (name, run):
+            found = "the file ends" if row is None else f"{row.id!r} run {row.run} is there"
+            raise UserError(
+                f"{path}:{number}: expected the score of {name!r} run {run}, {found}; score again"
+            )
+        yield row
+    if next(rows, None) is not None:
+        raise UserError(f"{path}: holds more rows than the plan has; score again")
+
+
+def read_tally(plan: Plan, system: str, *keys: str) -> dict[str, Any]:
+    """What scoring one system found, as written beside its scores, with ``keys`` besides.
+
+    Raises ``UserError`` when something of it is missing.
+    """
+    path = score_path(plan, system).with_suffix(".json")
+    known = [item.name for item in fields(Tally)]
+    return read_json(path, "run `python -m eval score`", [*known, *keys])
 
 
 def score_system(plan: Plan, system: str) -> Tally:

@@ -22,6 +22,7 @@ from configs.training import Training, load_training
 def main() -> int:
     arguments = _parse()
     config = load_training(arguments.config, arguments.overrides)
+    _check_output(config.folder)
     _check_data_files(_calendar_data(config))
     if arguments.check:
         print(f"{arguments.config}: ok; run {config.folder}")
@@ -44,6 +45,13 @@ def _parse() -> argparse.Namespace:
     how.add_argument("--dry-run", action="store_true", help="write config and plan and stop")
     how.add_argument("--resume", action="store_true", help="go on with the run of this name")
     return parser.parse_intermixed_args()
+
+
+def _check_output(folder: Path) -> None:
+    """The run's folder can be made: the nearest thing above it that exists is a folder."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise UserError(f"output: {str(there)!r} is a file, so {folder} cannot be made in it")
 
 
 def _calendar_data(config: Training) -> CalbenchData:

@@ -26,6 +26,7 @@ from transformers import (
 
 from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
+from eval.checkpoint import LOAD_FAULTS, check_readable
 from tasks.example import Message
 from tasks.extraction import opens_thinking
 
@@ -108,7 +109,7 @@ def load_tokenizer(config: ModelConfig, texts: Iterable[str]) -> PreTrainedToken
     _check_folder(config.path)
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(config.path)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"model.path: {config.path!r}: no tokenizer there ({error})") from None
     if tokenizer.chat_template is None:
         raise UserError(f"model.path: {config.path!r} has no chat template; use an instruct model")
@@ -132,7 +133,7 @@ def load_folder(path: str, dtype: str) -> PreTrainedModel:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             path, dtype=DTYPES[dtype], attn_implementation="sdpa"
         )
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"model.path: {path!r}: no model there ({error})") from None
     return model
 
@@ -146,6 +147,7 @@ def _check_folder(path: str) -> None:
                 f"model.path: {path!r} holds no config.json, so it is not a checkpoint; name the "
                 "folder that holds the weights, e.g. runs/NAME/final"
             )
+        check_readable(folder)
     elif path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.exists():
         raise UserError(f"model.path: {path!r}: no such checkpoint folder")
 

@@ -36,8 +36,8 @@ from eval.compare import (
 )
 from eval.metrics import Group, Rows
 from eval.plan import Plan
-from eval.records import read_identity, read_json, write_json
-from eval.scoring import score_path
+from eval.records import read_identity, write_json
+from eval.scoring import read_tally
 
 BETWEEN = "trained - base"
 
@@ -99,7 +99,7 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     """
     if base == trained:
         raise UserError(f"--base and --trained are both {base!r}; name two systems")
-    tallies = {name: _tally(plan, name) for name in (base, trained)}
+    tallies = {name: read_tally(plan, name, "judge", "judgements") for name in (base, trained)}
     _refuse_two_judges(tallies)
     rows = {name: load_rows(plan, name) for name in (base, trained)}
     units = read_units(plan)
@@ -123,10 +123,6 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     }
     write_json(plan.folder / "compare.json", result)
     return result
-
-
-def _tally(plan: Plan, system: str) -> dict[str, Any]:
-    return read_json(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
 
 
 def _refuse_two_judges(tallies: Mapping[str, Mapping[str, Any]]) -> None:

@@ -24,14 +24,14 @@ from eval.basis.cells import (
     summarize,
 )
 from eval.basis.compare import BETWEEN
-from eval.compare import load_rows
+from eval.compare import load_rows, read_compared
 from eval.curves import Curve, read_curves
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json
+from eval.records import Identity, read_identity
 from eval.report import package_versions
-from eval.scoring import score_path, systems
+from eval.scoring import read_tally, systems
 
 Contrast = Mapping[str, Any]  # a row of compare.json
 
@@ -65,15 +65,10 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash:
-        raise UserError(f"{plan.folder}/compare.json: of another plan; compare again")
+    compared = read_compared(plan, names, "judge", "withheld")
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     order = [base, trained, *sorted(set(names) - {base, trained})]
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in order
-    }
+    tallies = {name: read_tally(plan, name, "judge", "judgements") for name in order}
     units, contrasts = read_units(plan), compared["contrasts"]
     rows = {name: load_rows(plan, name) for name in order}
     return BasisReport(
