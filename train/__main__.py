@@ -23,7 +23,7 @@ def main() -> int:
     arguments = _parse()
     config = load_training(arguments.config, arguments.overrides)
     _check_output(config.folder)
-    _check_data_files(_calendar_data(config))
+    _check_data_files(_calendar_data(config), *config.held_out)
     if arguments.check:
         print(f"{arguments.config}: ok; run {config.folder}")
         return 0
@@ -62,11 +62,13 @@ def _calendar_data(config: Training) -> CalbenchData:
     return config.data
 
 
-def _check_data_files(data: CalbenchData) -> None:
-    public = data.public
-    for name in public.files if public else ():
-        if not Path(name).is_file():
-            raise UserError(f"data.public.files: {name!r}: no such file")
+def _check_data_files(*sections: CalbenchData) -> None:
+    """Read every public task file, so that a fault costs a second and not a start of torch."""
+    from tasks.calbench.sources import public_tasks
+
+    for section in sections:
+        if section.public is not None:
+            public_tasks(section.public)
 
 
 def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
