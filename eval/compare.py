@@ -6,7 +6,7 @@ value. Runs of one request are averaged first; the source task is the independen
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from eval.metrics import (
     value,
 )
 from eval.plan import Plan
-from eval.records import Key, Scored, read_identity, read_json, write_json
+from eval.records import Key, Scored, read_identity, read_sealed, write_sealed
 from eval.scoring import read_planned, read_tally, score_path
 
 GAP = "PRIVATE \N{MINUS SIGN} PUBLIC"
@@ -137,29 +137,22 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
         ],
         "contrasts": [asdict(one) for one in contrasts],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
 
 
-def read_compared(plan: Plan, names: Sequence[str], *keys: str) -> dict[str, Any]:
-    """``compare.json`` with its ``keys``. ``names``: the systems there are.
+def read_compared(plan: Plan, names: Sequence[str]) -> dict[str, Any]:
+    """What was compared. ``names``: the systems there are.
 
-    Raises ``UserError`` when it is not there, damaged, or of other systems or another plan.
+    Raises ``UserError`` when ``compare.json`` is damaged, of another plan or of other systems.
     """
-    path, remedy = plan.folder / "compare.json", "run `python -m eval compare`"
-    found = read_json(
-        path, remedy, ["plan_hash", "base", "trained", "warnings", "contrasts", *keys]
-    )
+    path = plan.folder / "compare.json"
+    found = read_sealed(path, "run `python -m eval compare`")
     if found["plan_hash"] != plan.hash:
         raise UserError(f"{path}: of another plan; compare again")
     for key in ("base", "trained"):
-        system = found[key].get("system") if isinstance(found[key], dict) else None
-        if system not in names:
-            raise UserError(f"{path}: {key}: no responses of a system {system!r}; compare again")
-    known = {item.name for item in fields(Contrast)}
-    rows = found["contrasts"]
-    if not isinstance(rows, list) or not all(isinstance(r, dict) and known <= set(r) for r in rows):
-        raise UserError(f"{path}: contrasts: not those of this version; compare again")
+        if found[key]["system"] not in names:
+            raise UserError(f"{path}: no responses of {found[key]['system']!r}; compare again")
     return found
 
 

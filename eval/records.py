@@ -23,6 +23,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from configs.errors import UserError
+from tasks.documents import is_whole
 
 Key = tuple[str, int]  # (request id, run from 1)
 
@@ -204,10 +205,13 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write all lines or nothing: a stopped command leaves the old file."""
+    """Write all lines or nothing: a stopped command leaves the old file.
+
+    Half of a surrogate pair, which a model's text may hold, is written as JSON spells it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(lines)
     os.replace(part, path)
 
@@ -217,11 +221,25 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
 
 
-def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """A JSON object with at least ``keys`` from ``path``.
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """JSON that only a command writes and another reads, with a hash over itself."""
+    write_json(path, {**value, "sha256": _seal(value)})
 
-    Raises ``UserError`` with ``remedy`` when there is none.
-    """
+
+def read_sealed(path: Path, remedy: str) -> dict[str, Any]:
+    """What ``write_sealed`` wrote. Raises ``UserError`` when it was edited or damaged since."""
+    value = read_json(path, remedy)
+    if value.pop("sha256", None) != _seal(value):
+        raise UserError(f"{path}: was edited or damaged since it was written; {remedy}")
+    return value
+
+
+def _seal(value: Mapping[str, Any]) -> str:
+    return sha256(canonical(json.loads(json.dumps(value))))
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """A JSON object from ``path``. Raises ``UserError`` with ``remedy`` when there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -230,8 +248,6 @@ def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, An
         raise UserError(f"{path}: not JSON; {remedy}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no JSON object; {remedy}")
-    if missing := sorted(set(keys) - set(value)):
-        raise UserError(f"{path}: key {missing[0]!r} is missing; {remedy}")
     return value
 
 
@@ -241,7 +257,10 @@ def read_identity(path: Path) -> Identity:
     kinds = _KINDS["Identity"]
     if set(raw) != set(kinds) or not all(_fits(raw[name], kind) for name, kind in kinds.items()):
         raise UserError(f"{path}: not an identity file; move it and its .jsonl away, run again")
-    return Identity(**raw)
+    identity = Identity(**raw)
+    if identity.system != path.stem or not all(is_whole(str(text)) for text in raw.values()):
+        raise UserError(f"{path}: not the identity of {path.stem!r}; restore it")
+    return identity
 
 
 def write_identity(path: Path, identity: Identity) -> None:

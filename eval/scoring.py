@@ -7,7 +7,7 @@ the same reader, once per request, as systems of their own.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ from eval.records import (
     Response,
     Scored,
     read_identity,
-    read_json,
     read_scores,
+    read_sealed,
     to_line,
     write_atomically,
-    write_json,
+    write_sealed,
 )
 from eval.responses import Index, read_at, read_index
 from rewards.composition import score
@@ -91,14 +91,9 @@ def read_planned(plan: Plan, path: Path, runs: Iterable[int]) -> Iterator[Scored
         raise UserError(f"{path}: holds more rows than the plan has; score again")
 
 
-def read_tally(plan: Plan, system: str, *keys: str) -> dict[str, Any]:
-    """What scoring one system found, as written beside its scores, with ``keys`` besides.
-
-    Raises ``UserError`` when something of it is missing.
-    """
-    path = score_path(plan, system).with_suffix(".json")
-    known = [item.name for item in fields(Tally)]
-    return read_json(path, "run `python -m eval score`", [*known, *keys])
+def read_tally(plan: Plan, system: str) -> dict[str, Any]:
+    """What scoring one system found, as written beside its scores. Raises ``UserError``."""
+    return read_sealed(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
 
 
 def score_system(plan: Plan, system: str) -> Tally:
@@ -112,7 +107,7 @@ def score_system(plan: Plan, system: str) -> Tally:
     lines = _system_lines(plan, path, index, identity, states, tokens)
     write_atomically(score_path(plan, system), lines)
     tally = tally_of(plan, index, states, tokens)
-    write_json(score_path(plan, system).with_suffix(".json"), asdict(tally))
+    write_sealed(score_path(plan, system).with_suffix(".json"), asdict(tally))
     return tally
 
 

@@ -36,7 +36,7 @@ from eval.compare import (
 )
 from eval.metrics import Group, Rows
 from eval.plan import Plan
-from eval.records import read_identity, write_json
+from eval.records import read_identity, write_sealed
 from eval.scoring import read_tally
 
 BETWEEN = "trained - base"
@@ -99,7 +99,7 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     """
     if base == trained:
         raise UserError(f"--base and --trained are both {base!r}; name two systems")
-    tallies = {name: read_tally(plan, name, "judge", "judgements") for name in (base, trained)}
+    tallies = {name: read_tally(plan, name) for name in (base, trained)}
     _refuse_two_judges(tallies)
     rows = {name: load_rows(plan, name) for name in (base, trained)}
     units = read_units(plan)
@@ -121,7 +121,7 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
         ],
         "contrasts": [one.row(c) for one, c in zip(found, contrasts, strict=True)],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
 
 

@@ -65,10 +65,10 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_compared(plan, names, "judge", "withheld")
+    compared = read_compared(plan, names)
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     order = [base, trained, *sorted(set(names) - {base, trained})]
-    tallies = {name: read_tally(plan, name, "judge", "judgements") for name in order}
+    tallies = {name: read_tally(plan, name) for name in order}
     units, contrasts = read_units(plan), compared["contrasts"]
     rows = {name: load_rows(plan, name) for name in order}
     return BasisReport(

@@ -174,16 +174,18 @@ LATER: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("compare", "scores/trained.jsonl", lambda p: edit_row(p, 2, reward="1"), ":3: reward"),
     ("compare", "scores/trained.jsonl", lambda p: edit_row(p, 2, measures=[]), ":3: measures"),
     ("compare", "scores/trained.jsonl", lambda p: edit_row(p, 2, parts={"a": "b"}), ":3: parts"),
-    ("compare", "scores/trained.json", lambda p: p.write_text("{}"), "'attempts' is missing"),
+    ("compare", "scores/trained.json", lambda p: p.write_text("{}"), "was edited or damaged"),
+    ("compare", "scores/trained.json", lambda p: edit(p, repeated_requests="9"), "was edited"),
     ("compare", "scores/trained.json", lambda p: p.unlink(), "not there"),
     ("compare", "responses/base.json", lambda p: p.unlink(), "not there"),
     ("report", "scores/policies/world_copy.jsonl", lambda p: drop(p, 3), ":4: expected the score"),
     ("report", "scores/policies/world_copy.jsonl", lambda p: p.unlink(), "not there"),
     ("report", "scores/base.jsonl", lambda p: drop(p, 3), ":4: expected the score"),
-    ("report", "compare.json", lambda p: p.write_text("{}"), "key 'base' is missing"),
-    ("report", "compare.json", lambda p: edit(p, base="base"), "base: no responses of a system"),
-    ("report", "compare.json", lambda p: edit(p, contrasts=[{}]), "not those of this version"),
-    ("report", "compare.json", lambda p: edit(p, contrasts=3), "not those of this version"),
+    ("report", "compare.json", lambda p: p.write_text("{}"), "was edited or damaged"),
+    ("report", "compare.json", lambda p: edit(p, base="base"), "was edited or damaged"),
+    ("report", "compare.json", lambda p: edit(p, contrasts=[]), "was edited or damaged"),
+    ("compare", "responses/base.json", lambda p: edit(p, system="other"), "identity of 'base'"),
+    ("compare", "responses/base.json", lambda p: edit(p, model="\ud800"), "identity of 'base'"),
 ]
 
 
@@ -231,3 +233,12 @@ def test_a_file_where_a_folder_should_be_is_one_line(
     said = capsys.readouterr().err.splitlines()
     assert [line for line in said if line.startswith("error:")] == [said[-1]]
     assert "scores" in said[-1] and "check that path" in said[-1]
+
+
+def test_half_a_character_in_an_answer_is_shown_as_json_spells_it(folder: Path) -> None:
+    for name in ("base", "trained"):
+        for number in range(16):
+            edit_row(folder / f"responses/{name}.jsonl", number, text="so \ud800 be it")
+    for command in ("score", "compare", "report"):
+        assert main([command, str(folder)]) == 0
+    assert r"so \ud800 be it" in (folder / "report.html").read_text(encoding="utf-8")
