@@ -236,9 +236,8 @@ def test_a_file_where_a_folder_should_be_is_one_line(
 
 
 def test_half_a_character_in_an_answer_is_shown_as_json_spells_it(folder: Path) -> None:
-    for name in ("base", "trained"):
-        for number in range(16):
-            edit_row(folder / f"responses/{name}.jsonl", number, text="so \ud800 be it")
+    for number in range(16):
+        edit_row(folder / "responses/base.jsonl", number, text="so \ud800 be it")
     for command in ("score", "compare", "report"):
         assert main([command, str(folder)]) == 0
     assert r"so \ud800 be it" in (folder / "report.html").read_text(encoding="utf-8")
