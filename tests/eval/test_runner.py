@@ -157,12 +157,13 @@ def test_a_server_that_dies_stops_the_run_and_the_rest_is_asked_later(tmp_path: 
         outcome = ask(plan, dying)
         attempts = len(dying.arrivals)
     assert (outcome.exit_code, outcome.stopped) == (3, "server_unreachable")
-    kept = sum(row["state"] == "ok" for row in rows(plan))
-    assert kept == 20
-    assert attempts <= 20 + QUICK.concurrency
+    states = sorted(row["state"] for row in rows(plan))
+    # The fourth lost connection in a row stops the run; one request may have lost three, its tries.
+    assert states in (["ok"] * 20, ["http_error", *["ok"] * 20])
+    assert 20 < attempts <= 20 + QUICK.concurrency  # each worker waits for one answer at most
     with ScriptedServer() as server:
         assert ask(plan, server).exit_code == 0
-        assert len(server.bodies) == 100 - kept
+        assert len(server.bodies) == 80
     assert len(keys(plan)) == 100
 
 
