@@ -51,6 +51,17 @@ class InProcess:
             prompts_hash=sha256(canonical(ids))[:16],
         )
 
+    async def check_fits(self, longest: Sequence[Call]) -> None:
+        """Count the tokens of each prompt."""
+        for call in longest:
+            ids = self._tokenizer(self._render(call), add_special_tokens=False)["input_ids"]
+            limit = self._model.config.max_position_embeddings
+            if len(ids) + call.sampling.max_tokens > limit:
+                raise UserError(
+                    f"a prompt of {len(ids)} tokens and max_tokens {call.sampling.max_tokens} "
+                    f"exceed the checkpoint's context {limit}; plan with less sampling.max_tokens"
+                )
+
     def _render(self, call: Call) -> str:
         return str(
             self._tokenizer.apply_chat_template(
