@@ -56,7 +56,7 @@ def has_room(calendars: Calendars, meetings: Sequence[Meeting]) -> bool:
         for agent in meeting.participants:
             attended[agent] += 1
     busy = [len(list(filter(None, row))) for row in calendars]  # no errand is false
-    return not any([len(calendars[0]) - b < k for b, k in zip(busy, attended, strict=True)])
+    return all(len(calendars[0]) - b >= k for b, k in zip(busy, attended, strict=True))
 
 
 def cost_rows(calendars: Calendars, meetings: Sequence[Meeting]) -> list[list[int]]:
