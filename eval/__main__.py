@@ -86,10 +86,26 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask the judge again where its reply was unusable (BASIS only)",
     )
-    compare = _command(commands, "compare", "compare two systems on matched pairs", "plan folder")
-    compare.add_argument("--base", default="base")
-    compare.add_argument("--trained", default="trained")
-    report = _command(commands, "report", "write report.html, .md and .png", "plan folder")
+    compare = _command(commands, "compare", "compare systems on matched pairs", "plan folder")
+    compare.add_argument(
+        "--base", default="base", metavar="ARM", help="SYSTEM, or SYSTEM/CONDITION (default: base)"
+    )
+    compare.add_argument(
+        "--trained",
+        default=["trained"],
+        metavar="ARM",
+        nargs="+",
+        help="what is compared with the base, one or more (default: trained)",
+    )
+    compare.add_argument(
+        "--margin",
+        type=float,
+        help='largest difference that still counts as "no difference": 0.02 is 2 points; fix it '
+        "before you look",
+    )
+    report = _command(
+        commands, "report", "write the report: a page, tables, a picture", "plan folder"
+    )
     report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
     agreement = _command(commands, "agreement", "compare the judge with human ratings", None)
     agreement.description = f"{agreement.description}\n\n{_csv_help()}"
@@ -266,7 +282,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     plan = read_plan(options.folder)
     found = {"calbench": compare, "basis": compare_basis}[plan.task](
-        plan, options.base, options.trained
+        plan, options.base, options.trained, options.margin
     )
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
@@ -277,14 +293,20 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _contrast_line(one: Mapping[str, Any]) -> str:
-    from eval.formatting import signed
+    from eval.formatting import p_value, signed
 
     shown = [signed(one[name], one["unit"]) for name in ("difference", "low", "high")]
-    return (
-        f"{one['label']} ({one['condition']}): {shown[0]} [{shown[1]}, {shown[2]}] "
+    base, trained = one["arms"]
+    words = (
+        f"{trained} - {base}, {one['label']} ({one['condition']}): {shown[0]} "
+        f"[{shown[1]}, {shown[2]}] p {p_value(one['p'])} (max-T {p_value(one['p_max_t'])}) "
         f"n {one['items']}, {one['clusters']} tasks, {one['cells']}/{one['planned']} cells: "
         f"{one['verdict']}"
     )
+    if (test := one["equivalence"]) is not None:
+        said = "shown" if test["shown"] else "not shown"
+        words += f"; no difference beyond {test['margin']:g}: {said} (p {p_value(test['p'])})"
+    return words
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ Files of one plan folder::
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
     compare.json            paired comparison                   (compare)
-    report.html, .md, .png                                      (report)
+    report.html, .md, .csv, .parquet, .tex, .png                (report)
 """
 
 import hashlib
@@ -274,7 +274,16 @@ def read_scores(path: Path) -> Iterator[Scored]:
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            yield _shared(decode(line, Scored, f"{path}:{number}"))
+            place = f"{path}:{number}"
+            yield _shared(_finite(decode(line, Scored, place), place))
+
+
+def _finite(row: Scored, place: str) -> Scored:
+    """The row, if every score in it is a finite number. Raises ``UserError`` naming ``place``."""
+    for name, found in [*row.measures.items(), ("reward", row.reward)]:
+        if found is not None and not abs(found) <= sys.float_info.max:  # true of NaN too
+            raise UserError(f"{place}: {name} is {found!r}, not a finite number; score again")
+    return row
 
 
 def _shared(row: Scored) -> Scored:

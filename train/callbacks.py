@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -90,6 +93,39 @@ class MetricsWriter(TrainerCallback):
             return  # the last log of a run sums it up and belongs to no step
         numbers = {name: _number(value) for name, value in logs.items()}
         append_rows(self._path, [{"phase": self._phase, "step": state.global_step, **numbers}])
+
+
+class LastStep(TrainerCallback):
+    """What generating the next batch changes, as it was at the end of the last step.
+
+    A checkpoint of that step needs it when it is written only later, after a batch that was
+    generated and could not be judged: the random states of this process, and TRL's token count.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Any, ...] | None = None
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+        states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+        self._kept = (*states, state.num_input_tokens_seen)
+
+    def restore(self, state: TrainerState) -> None:
+        """Put it back. There must have been a step."""
+        assert self._kept is not None
+        python, numpy, cpu, cuda, tokens = self._kept
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+        state.num_input_tokens_seen = tokens
 
 
 @dataclass

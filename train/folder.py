@@ -9,13 +9,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from configs.errors import UserError
 from configs.training import Training, world_size
 from tasks.example import Example
 from train.checkpoints import weights_sha256
 from train.curriculum import Plan, check_same
 
-MAY_DIFFER = frozenset({"wandb"})  # config keys that change what is shown, not what is computed
+# Config keys that change what is shown, or how the judge is reached, not what is computed.
+MAY_DIFFER = frozenset({"wandb"}) | {
+    f"judge.{name}"
+    for name in (
+        "endpoint", "api_key_env", "rpm", "tpm", "concurrency", "timeout_s", "max_tries",
+        "backoff_s", "max_wait_s", "max_connection_errors", "cache", "deadline_s",
+        "max_failing_share", "window",
+    )
+}  # fmt: skip
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 
 
@@ -69,7 +79,15 @@ def check_resumable(config: Training, sft: Plan | None, grpo: Plan) -> None:
     if not (config.folder / "manifest.json").exists():
         raise UserError(f"{config.folder}: nothing to resume; start the run without --resume")
     place = config.folder / "config.json"
-    keys = different_keys(read_record(place), json.loads(config.model_dump_json()))
+    try:  # a key that is newer than the run has its default
+        started = Training.model_validate_json(json.dumps(read_record(place)))
+    except ValidationError:
+        raise UserError(
+            f"{place}: was written by another version; start a run under another name="
+        ) from None
+    keys = different_keys(
+        json.loads(started.model_dump_json()), json.loads(config.model_dump_json())
+    )
     if keys:
         raise UserError(
             f"{place}: the run was started with other values of {', '.join(keys)}; resume with "

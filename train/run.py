@@ -23,6 +23,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from configs.training import Training
 from eval.checkpoint import check_readable
+from rewards.judge_counts import JudgeFailing
 from train import folder as run_folder
 from train.callbacks import (
     MetricsWriter,
@@ -51,10 +52,14 @@ from train.rows import to_dataset
 from train.sft import AnswerRows, run_sft
 
 STOPPED = 143  # 128 + SIGTERM: stopped when asked to, can be resumed
+JUDGE_FAILING = 3  # stopped because answers could not be judged, can be resumed
 
 
 def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: bool = False) -> int:
-    """Train, or go on training. Returns the exit code: 0 done, 143 stopped when asked to."""
+    """Train, or go on training.
+
+    Returns the exit code: 0 done, 143 stopped when asked to, 3 stopped because the judge fails.
+    """
     config = prepared.config
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -74,7 +79,12 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
     with stop_on_signal() as stop:
         policy = _warm_start(prepared, start, stop)
         del start  # its memory is GRPO's now
-        done = policy is not None and _grpo(prepared, policy, scorer, part_names, stop)
+        try:
+            done = policy is not None and _grpo(prepared, policy, scorer, part_names, stop)
+        except JudgeFailing as error:
+            saved = step_of(last_checkpoint(config.folder / "checkpoints"))
+            _say(f"{config.folder}: stopped after step {saved}: {error}; mend it and --resume")
+            return JUDGE_FAILING
     if not done:
         _say(f"{config.folder}: stopped; go on with --resume")
         return STOPPED

@@ -1,5 +1,6 @@
 """Configs: strict types, unknown keys, overrides; every refusal is one line with the remedy."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -93,3 +94,20 @@ def test_half_a_character_in_an_override_is_named(tmp_path: Path) -> None:
         load(config(tmp_path, "mode: fast\n"), Outer, ['name="\\ud800"'])
     with pytest.raises(UserError, match="holds half of a surrogate pair"):
         overridden(Outer(), ['name="\\udc80"'])
+
+
+class Listed(Frozen):
+    parts: tuple[Inner, ...] = ()
+
+
+def test_a_number_is_the_key_in_a_list(tmp_path: Path) -> None:
+    path = config(tmp_path, "parts: [{learning_rate: 0.5}, {}]\n")
+    read = load(path, Listed, ["parts.1.turns=[4]", "parts.0={}"])
+    assert read == Listed(parts=(Inner(), Inner(turns=(4,))))
+    for override, message in (
+        ("parts.2.turns=[4]", "parts is a list of 2, it has no key '2'"),
+        ("parts.turns=[4]", "parts is a list of 2, it has no key 'turns'"),
+        ("parts.0.turns.x=1", "turns is a value, it has no key 'x'"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            load(path, Listed, ["parts.0.turns=3", override])

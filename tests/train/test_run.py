@@ -20,12 +20,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from configs.errors import UserError
 from configs.training import Training
 from rewards.score import Score
-from tasks.catalog import TASKS
 from tests.train.conftest import Configure
+from train.data import training_examples
 from train.folder import write_plan
 from train.prepare import Prepared, prepare
-from train.reward_adapter import Completion, Scorer
+from train.reward_adapter import Completion
 from train.run import STOPPED, run
+from train.scorers import one_by_one
 
 PARTS = ["vowels", "length"]
 
@@ -56,11 +57,13 @@ class Interrupting:
 
 
 def prepared(config: Training) -> Prepared:
-    return prepare(config, list(TASKS[config.data.task](config.data)))
+    return prepare(config, training_examples(config))
 
 
-def train(config: Training, scorer: Scorer = vowels, resume: bool = False) -> int:
-    return run(prepared(config), scorer, PARTS, resume)
+def train(
+    config: Training, score: Callable[[Completion], Score] = vowels, resume: bool = False
+) -> int:
+    return run(prepared(config), one_by_one(score), PARTS, resume)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
