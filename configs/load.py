@@ -58,6 +58,7 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
     data = config.model_dump(mode="json")
     for override in overrides:
         _apply_override(data, override)
+    _refuse_half_characters(data)
     try:
         return type(config).model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
@@ -66,9 +67,30 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
 
 def _as_json(data: dict[str, Any], path: Path) -> str:
     try:
+        _refuse_half_characters(data)
         return json.dumps(data, default=str)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (ValueError, TypeError, RecursionError) as error:  # a cycle, a date as key, a huge int
         raise UserError(f"{path}: not plain keys and values: {error}") from None
+
+
+def _refuse_half_characters(value: object, place: str = "") -> None:
+    """YAML may spell half of a surrogate pair ("\\ud800"), which no file can hold."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _refuse_half_characters(str(key), f"key {key!r}")
+            _refuse_half_characters(inner, f"{place}.{key}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            _refuse_half_characters(inner, f"{place}.{number}")
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"{place}: {value!r} holds half of a surrogate pair; write whole characters"
+            ) from None
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

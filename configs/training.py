@@ -159,7 +159,7 @@ class Training(Frozen):
     """A whole run. It writes into ``output/name`` and nowhere else."""
 
     name: str = Name
-    output: str = "runs"
+    output: str = Field("runs", min_length=1)
     seed: int = Field(0, ge=0)
     threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
     overlong: Literal["error", "drop"] = "error"

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = _command(commands, "plan", "freeze requests, sampling and runs into a folder", None)
     plan.add_argument("config", type=Path, help="a YAML of configs/eval")
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
-    plan.add_argument("--out", type=Path, required=True, help="plan folder to write")
+    plan.add_argument("--out", required=True, help="plan folder to write")
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
     run.add_argument(
         "overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60"
@@ -147,7 +147,10 @@ def _plan(options: argparse.Namespace) -> int:
     from configs.load import load
     from eval.plan import write_plan
 
-    plan, new = write_plan(load(options.config, EvalConfig, options.overrides), options.out)
+    if not options.out:
+        raise UserError("--out is empty; name the plan folder to write")
+    config = load(options.config, EvalConfig, options.overrides)
+    plan, new = write_plan(config, Path(options.out))
     print(
         f"{options.out}: plan {plan.hash} {'frozen' if new else 'is already there'}, "
         f"{len(plan.ids)} requests x {plan.config.runs} runs"
@@ -206,8 +209,13 @@ def _engine(options: argparse.Namespace, plan: "Plan") -> "Engine":
 
 def _score(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
+    from eval.scoring import systems
 
     plan = read_plan(options.folder)
+    if not systems(plan):
+        raise UserError(
+            f"{options.folder}: no responses to score; ask a system first with `python -m eval run`"
+        )
     return {"calbench": _score_calendar, "basis": _score_basis}[plan.task](plan, options)
 
 

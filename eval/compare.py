@@ -26,8 +26,8 @@ from eval.pairing import (
     turn_weights,
 )
 from eval.plan import Plan
-from eval.records import COMPLETE, read_identity, read_json, write_json
-from eval.scoring import score_path
+from eval.records import COMPLETE, read_identity, read_sealed, write_sealed
+from eval.scoring import read_tally
 
 GAP = "PRIVATE \N{MINUS SIGN} PUBLIC"
 
@@ -80,8 +80,23 @@ def compare(
             for (pair, _), one in zip(found, adjusted_ones, strict=True)
         ],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
+
+
+def read_compared(plan: Plan, names: Sequence[str]) -> dict[str, Any]:
+    """What was compared. ``names``: the systems there are.
+
+    Raises ``UserError`` when ``compare.json`` is damaged, of another plan or of other systems.
+    """
+    path = plan.folder / "compare.json"
+    found = read_sealed(path, "run `python -m eval compare`")
+    if found["plan_hash"] != plan.hash:
+        raise UserError(f"{path}: of another plan; compare again")
+    for arm in found["arms"]:
+        if (system := arm.partition("/")[0]) not in names:
+            raise UserError(f"{path}: no responses of {system!r}; compare again")
+    return found
 
 
 def checked_arms(base: str, trained: Sequence[str]) -> list[str]:
@@ -217,7 +232,7 @@ def _nothing_complete(system: str, rows: Iterable[Any]) -> str:
 
 
 def _same_text(plan: Plan, system: str) -> list[str]:
-    tally = read_json(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
+    tally = read_tally(plan, system)
     same, several = tally["identical_requests"], tally["repeated_requests"]
     if plan.config.sampling.temperature > 0 and several and same >= 0.95 * several:
         return [

@@ -43,6 +43,10 @@ class Engine(Protocol):
         """
         ...
 
+    async def check_fits(self, longest: Sequence[Call]) -> None:
+        """Raise ``UserError`` when a prompt and its answer exceed the context, as far as known."""
+        ...
+
     async def model_card(self) -> Mapping[str, str]:
         """Facts that stay equal while the same model is served.
 

@@ -80,8 +80,6 @@ class OpenAIServer:
         card = await self.model_card()
         rendered = [await self._tokenize(probe) for probe in probes]
         known = [tokens for tokens in rendered if tokens is not None]
-        for probe, (ids, _) in zip(probes, known, strict=False):
-            _refuse_overflow(len(ids), probe.sampling.max_tokens, card["max_model_len"])
         complete = len(known) == len(rendered) and bool(known)
         return Served(
             engine="openai_server",
@@ -90,6 +88,14 @@ class OpenAIServer:
             prefilled_think=_ends_with_think(known[0][1]) if complete else None,
             prompts_hash=sha256(canonical([ids for ids, _ in known]))[:16] if complete else "",
         )
+
+    async def check_fits(self, longest: Sequence[Call]) -> None:
+        """Count the tokens of each prompt, where the server offers /tokenize."""
+        limit = (await self.model_card())["max_model_len"]
+        for call in longest:
+            tokens = await self._tokenize(call)
+            if tokens is not None:
+                _refuse_overflow(len(tokens[0]), call.sampling.max_tokens, limit)
 
     async def _tokenize(self, call: Call) -> tuple[list[int], str] | None:
         """Token ids of the rendered prompt and the text of its end; None without /tokenize."""
@@ -122,7 +128,7 @@ class OpenAIServer:
 
 
 def _refuse_overflow(prompt: int, answer: int, limit: str) -> None:
-    """A plan whose first requests cannot fit is not worth starting; never cut a prompt."""
+    """A plan with a request that cannot fit is not worth starting; never cut a prompt."""
     if limit.isdigit() and prompt + answer > int(limit):
         raise UserError(
             f"a prompt of {prompt} tokens and max_tokens {answer} exceed the server's limit "

@@ -12,9 +12,9 @@ from pathlib import Path
 from configs.errors import UserError
 from eval.metrics import ALL, Group, Rows, applies, value
 from eval.plan import Plan
-from eval.records import Key, Scored, read_identity, read_scores
+from eval.records import Key, Scored, read_identity
 from eval.repeats import Pair
-from eval.scoring import score_path
+from eval.scoring import read_planned, score_path
 
 Item = list[tuple[Key, Scored, Scored]]  # the cells of one request: key, base's row, trained's
 
@@ -59,17 +59,8 @@ def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
             f"{identity_path(plan, system)}: answers plan {identity.plan_hash}, this is "
             f"{plan.hash}; move {system} away or run it again"
         )
-    path = score_path(plan, system)
-    rows: dict[Key, Scored] = {}
-    for row in read_scores(path):
-        key = (row.id, row.run)
-        if key in rows:
-            raise UserError(f"{path}: request {row.id!r} run {row.run} has two rows; score again")
-        rows[key] = row
-    wanted = len(plan.ids) * len(plan.runs)
-    if len(rows) != wanted or not all(map(plan.holds, rows)):
-        raise UserError(f"{path}: {len(rows)} rows, but the plan has {wanted} cells; score again")
-    return rows
+    rows = read_planned(plan, score_path(plan, system), plan.runs)
+    return {(row.id, row.run): row for row in rows}
 
 
 def across_conditions(rows: Rows, condition: str, name: str) -> dict[Key, Scored]:

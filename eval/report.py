@@ -12,6 +12,7 @@ from typing import Any
 
 from configs.errors import UserError
 from eval.calendar_cases import calendar_payload
+from eval.compare import read_compared
 from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
@@ -20,8 +21,8 @@ from eval.pairing import load_rows
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve, calendar_tables, turn_curves
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json, read_scores
-from eval.scoring import policy_path, score_path, systems
+from eval.records import Identity, read_identity, read_json
+from eval.scoring import policy_path, read_planned, read_tally, systems
 from tasks.calbench.policies import POLICIES
 
 
@@ -75,18 +76,13 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash or "arms" not in compared:
-        raise UserError(f"{plan.folder}/compare.json: of another plan or version; compare again")
+    compared = read_compared(plan, names)
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     arms, contrasts = compared["arms"], tuple(compared["contrasts"])
     first = tuple(one for one in contrasts if one["arms"] == arms[:2])
     shown = {arm.partition("/")[0]: rows[arm.partition("/")[0]] for arm in arms}
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in names
-    }
+    tallies = {name: read_tally(plan, name) for name in names}
     return Report(
         title=plan.folder.name,
         plan_facts=read_json(plan.folder / "plan.json", "plan again"),
@@ -126,7 +122,7 @@ def systems_tables(
     order = dict.fromkeys([base, trained, *sorted(rows)])
     named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
     for policy in POLICIES:
-        found = read_scores(policy_path(plan, policy))
+        found = read_planned(plan, policy_path(plan, policy), [1])
         named.append((policy, True, {(row.id, row.run): row for row in found}))
     return [
         SystemsTable(

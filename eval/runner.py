@@ -82,9 +82,11 @@ async def run_system(plan: Plan, system: str, engine: Engine, progress: bool = T
 
 
 async def _identify(plan: Plan, system: str, engine: Engine) -> tuple[Identity, Mapping[str, str]]:
-    """Ask the engine what it serves; probe with the first request of each condition."""
+    """Ask the engine what it serves, and whether the longest requests fit."""
     try:
-        served = await engine.describe(_probes(plan))
+        probes, longest = _probes(plan)
+        served = await engine.describe(probes)
+        await engine.check_fits(longest)
         card = await engine.model_card()
     except (ServerUnreachable, ServerChanged) as error:
         raise UserError(str(error)) from None
@@ -100,14 +102,18 @@ async def _identify(plan: Plan, system: str, engine: Engine) -> tuple[Identity, 
     return identity, card
 
 
-def _probes(plan: Plan) -> list[Call]:
-    found: dict[str, Call] = {}
+def _probes(plan: Plan) -> tuple[list[Call], list[Call]]:
+    """The first request of each condition, and the longest of each condition and variant."""
+    first: dict[str, Call] = {}
+    longest: dict[tuple[str, str], tuple[int, Call]] = {}
     for example in plan.requests():
-        if example.condition not in found:
-            found[example.condition] = Call(example.messages, plan.config.sampling, 0)
-            if len(found) == len(plan.kinds):
-                break
-    return list(found.values())
+        call = Call(example.messages, plan.config.sampling, 0)
+        first.setdefault(example.condition, call)
+        size = sum(len(message["content"].encode()) for message in example.messages)
+        place = (example.condition, example.variant)
+        if place not in longest or size > longest[place][0]:
+            longest[place] = (size, call)
+    return list(first.values()), [call for _, call in longest.values()]
 
 
 def _prefilled(plan: Plan, served: Served) -> bool:

@@ -14,7 +14,7 @@ import argparse
 import os
 from pathlib import Path
 
-from configs.errors import run_command
+from configs.errors import UserError, run_command
 from configs.training import Training, load_training
 from train.data import check_basis, check_files, training_examples
 
@@ -22,6 +22,7 @@ from train.data import check_basis, check_files, training_examples
 def main() -> int:
     arguments = _parse()
     config = load_training(arguments.config, arguments.overrides)
+    _check_output(config.folder)
     check_files(config)
     if arguments.check:
         check_basis(config)
@@ -45,6 +46,13 @@ def _parse() -> argparse.Namespace:
     how.add_argument("--dry-run", action="store_true", help="write config and plan and stop")
     how.add_argument("--resume", action="store_true", help="go on with the run of this name")
     return parser.parse_intermixed_args()
+
+
+def _check_output(folder: Path) -> None:
+    """The run's folder can be made: the nearest thing above it that exists is a folder."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise UserError(f"output: {str(there)!r} is a file, so {folder} cannot be made in it")
 
 
 def _start(config: Training, *, dry_run: bool, resume: bool) -> int:

@@ -16,6 +16,8 @@ import torch
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from configs.errors import UserError
+
 Phase = Literal["sft", "grpo"]
 
 
@@ -186,12 +188,22 @@ def drop_rows_after(path: Path, phase: Phase, step: int) -> None:
         return
     with path.open(encoding="utf-8") as lines:
         whole = [line for line in lines if line.endswith("\n")]
-    rows = [json.loads(line) for line in whole]
+    rows = [_metrics_row(line, f"{path}:{number}") for number, line in enumerate(whole, 1)]
     kept = [row for row in rows if row["phase"] != phase or row["step"] <= step]
     draft = path.with_name(path.name + ".part")
     draft.write_text("", encoding="utf-8")
     append_rows(draft, kept)
     draft.rename(path)
+
+
+def _metrics_row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int) or "phase" not in row:
+        raise UserError(f"{place}: damaged, not a row of metrics; remove that line, resume again")
+    return row
 
 
 def _number(value: Any) -> float | None:

@@ -8,6 +8,7 @@ from configs.errors import UserError
 from configs.training import Training
 from tasks.basis.collection import read_instances, sound_instances
 from tasks.basis.overlap import check_apart
+from tasks.calbench.sources import public_tasks
 from tasks.catalog import TASKS
 from tasks.example import Example
 from tasks.splits import check_disjoint
@@ -36,12 +37,13 @@ def training_examples(config: Training) -> list[Example]:
 
 
 def check_files(config: Training) -> None:
-    """Raises ``UserError`` naming a public calendar file that is not there."""
+    """Read every public calendar file, so that a fault costs a second and not a start of torch.
+
+    Raises ``UserError`` naming the file and the line.
+    """
     for section in (*config.sections, *config.held_out):
-        public = section.public if isinstance(section, CalbenchData) else None
-        for name in public.files if public else ():
-            if not Path(name).is_file():
-                raise UserError(f"data.public.files: {name!r}: no such file")
+        if isinstance(section, CalbenchData) and section.public is not None:
+            public_tasks(section.public)
 
 
 def check_basis(config: Training) -> None:

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from configs.training import Training
+from eval.checkpoint import check_readable
 from rewards.judge_counts import JudgeFailing
 from train import folder as run_folder
 from train.callbacks import (
@@ -63,10 +64,12 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     main_process = PartialState(cpu=not torch.cuda.is_available()).is_main_process
-    if resume and (config.folder / "final").is_dir():
+    if resume:
         run_folder.check_resumable(config, prepared.sft, prepared.grpo)
-        _say(f"{config.folder}: this run is complete; see {config.folder / 'final'}")
-        return 0
+        if (config.folder / "final").is_dir():
+            _say(f"{config.folder}: this run is complete; see {config.folder / 'final'}")
+            return 0
+        _check_checkpoints(config)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # of transformers; a run has its own
     grpo_arguments(config, config.folder / "checkpoints")  # refuses what TRL would, before writing
     start = _starting_policy(prepared)
@@ -94,6 +97,14 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
 def _say(text: str) -> None:
     if PartialState().is_main_process:
         print(text)
+
+
+def _check_checkpoints(config: Training) -> None:
+    """Refuse to resume from a checkpoint that cannot be read, before anything is written."""
+    for name in ("sft_checkpoints", "checkpoints"):
+        checkpoint = last_checkpoint(config.folder / name)
+        if checkpoint is not None:
+            check_readable(checkpoint)
 
 
 def _starting_policy(prepared: Prepared) -> Policy:

@@ -31,9 +31,9 @@ from eval.metrics import Group, Rows
 from eval.pairing import Arm as Side
 from eval.pairing import identity_path, load_rows, read_arm, turn_weights
 from eval.plan import Plan
-from eval.records import read_identity, read_json, write_json
+from eval.records import read_identity, write_sealed
 from eval.repeats import Pair
-from eval.scoring import score_path
+from eval.scoring import read_tally
 
 BETWEEN = "trained - base"
 
@@ -106,7 +106,7 @@ def compare(
     first = read_arm(plan, base, "--base")
     others = [read_arm(plan, name, "--trained") for name in names]
     systems = list(dict.fromkeys([first.system, *(one.system for one in others)]))
-    tallies = {name: _tally(plan, name) for name in systems}
+    tallies = {name: read_tally(plan, name) for name in systems}
     _refuse_two_judges(tallies)
     rows = {name: load_rows(plan, name) for name in systems}
     units = read_units(plan)
@@ -138,12 +138,8 @@ def compare(
         ],
         "contrasts": [one.row(c) for one, c in pairs],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
-
-
-def _tally(plan: Plan, system: str) -> dict[str, Any]:
-    return read_json(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
 
 
 def _refuse_two_judges(tallies: Mapping[str, Mapping[str, Any]]) -> None:

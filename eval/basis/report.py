@@ -26,6 +26,7 @@ from eval.basis.cells import (
 )
 from eval.basis.compare import BETWEEN
 from eval.basis.paper import basis_curves, basis_tables
+from eval.compare import read_compared
 from eval.curves import Curve, read_curves
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
@@ -33,9 +34,9 @@ from eval.pairing import load_rows
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json
+from eval.records import Identity, read_identity
 from eval.report import package_versions
-from eval.scoring import score_path, systems
+from eval.scoring import read_tally, systems
 
 Contrast = Mapping[str, Any]  # a row of compare.json
 
@@ -79,16 +80,11 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash or "arms" not in compared:
-        raise UserError(f"{plan.folder}/compare.json: of another plan or version; compare again")
+    compared = read_compared(plan, names)
     base, trained, *_ = arms = compared["arms"]
     shown = list(dict.fromkeys(arm.partition("/")[0] for arm in arms))
     order = dict.fromkeys([*shown, *sorted(names)])
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in order
-    }
+    tallies = {name: read_tally(plan, name) for name in order}
     units, contrasts = read_units(plan), compared["contrasts"]
     rows = {name: load_rows(plan, name) for name in order}
     compared_rows = {name: rows[name] for name in shown}

@@ -36,7 +36,7 @@ from eval.records import (
     Scored,
     to_line,
     write_atomically,
-    write_json,
+    write_sealed,
 )
 from eval.responses import Index, read_at
 from eval.scoring import open_responses, score_path, tally_of
@@ -121,7 +121,7 @@ def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = Fals
         "judge": {"name": judge_name(judge), **describe(judge)},
         "judgements": judgements,
     }
-    write_json(score_path(plan, system).with_suffix(".json"), tally)
+    write_sealed(score_path(plan, system).with_suffix(".json"), tally)
     return Outcome(tally["states"], index.duplicates, judgements, session)
 
 

@@ -399,13 +399,20 @@ def test_arms_that_cannot_be_compared(
 
 WRONG_SCORES = [
     ('"reward":1.0', '"reward":NaN', "b.jsonl:1: reward is nan, not a finite number"),
-    ('"reward":1.0', '"reward":"high"', "reward is 'high', not a finite number"),
+    ('"reward":1.0', '"reward":1e999', "b.jsonl:1: reward is inf, not a finite number"),
+    ('"reward":1.0', '"reward":1' + 400 * "0", "0, not a finite number"),
+    ('"reward":1.0', '"reward":"high"', 'b.jsonl:1: reward: "high" is not what a Scored'),
+    (
+        '"measures":{"entries":1.0',
+        '"measures":{"entries":NaN',
+        "b.jsonl:1: entries is nan, not a finite number",
+    ),
     (
         '"measures":{"entries":1.0',
         '"measures":{"entries":true',
-        "entries is True, not a finite number",
+        'b.jsonl:1: measures: {"entries": true',
     ),
-    ('"run":1', '"run":2', "144 rows, but the plan has 144 cells; score again"),
+    ('"run":1', '"run":2', " run 2 is there; score again"),
 ]
 
 
@@ -425,7 +432,7 @@ def test_a_score_given_twice_or_of_another_plan_is_refused(tmp_path: Path) -> No
     path = score_path(plan, "b")
     whole = path.read_text()
     path.write_text(whole + whole.splitlines(keepends=True)[0])
-    with pytest.raises(UserError, match="run 1 has two rows; score again"):
+    with pytest.raises(UserError, match="holds more rows than the plan has; score again"):
         compare(plan, "base", "b")
     path.write_text(whole)
     answered = plan.folder / "responses/b.json"

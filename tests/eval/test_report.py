@@ -13,6 +13,7 @@ import pytest
 from configs.errors import UserError
 from eval.__main__ import main
 from eval.curves import read_curves
+from eval.figures import learning_curve_svg
 from eval.plan import Plan
 from eval.report import gather
 from tasks.calbench.policies import initial_copy, right_answer
@@ -176,6 +177,28 @@ def test_curves_keep_the_last_row_of_a_step_and_skip_null(tmp_path: Path) -> Non
     assert [(one.name, one.steps, one.values) for one in found] == [("reward", (1, 2), (0.1, 0.3))]
     (tmp_path / "metrics.jsonl").write_text("{}\n")
     with pytest.raises(UserError, match=r"metrics\.jsonl:1"):
+        read_curves(tmp_path)
+
+
+def test_the_step_at_which_a_stage_begins_is_marked(tmp_path: Path) -> None:
+    rows = [{"phase": name, "step": n, "reward": 0.1} for name in ("sft", "grpo") for n in (1, 9)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [one.marks for one in read_curves(tmp_path)] == [(), ()]  # no plan, nothing to mark
+    grpo = {"steps_per_generation": 2, "num_iterations": 1}
+    (tmp_path / "config.json").write_text(json.dumps({"grpo": grpo}))
+    stages = [1, 1, 1, 1, 2, 2, 3, 3]  # batches of 2 rows, each good for 2 steps
+    plan = {"grpo": {"stages": stages, "rows_per_batch": 2}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    curves = read_curves(tmp_path)
+    assert [one.marks for one in curves] == [(), ((5, "stage 2"), (7, "stage 3"))]
+    svg = learning_curve_svg(curves)
+    assert svg.count("<!-- stage 2 -->") == svg.count("<!-- stage 3 -->") == 1
+    assert svg.count("stroke-dasharray: 3.7") == 2
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(UserError, match=r"plan\.json and config\.json do not fit a run"):
+        read_curves(tmp_path)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(UserError, match=r"config\.json: not there"):
         read_curves(tmp_path)
 
 

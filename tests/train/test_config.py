@@ -88,6 +88,48 @@ def test_a_wrong_key_is_one_line_and_code_2() -> None:
     ]
 
 
+def with_data(folder: Path, data: str) -> Path:
+    """The shipped tiny config with another data section."""
+    shipped = (ROOT / "configs" / "train" / "tiny_cpu.yaml").read_text(encoding="utf-8")
+    start, end = shipped.index("data:"), shipped.index("reward:")
+    path = folder / "other.yaml"
+    path.write_text(shipped[:start] + data + shipped[end:], encoding="utf-8")
+    return path
+
+
+def errors(done: "subprocess.CompletedProcess[str]") -> list[str]:
+    return [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+
+
+@pytest.mark.parametrize("section", ["data", "held_out"])
+def test_check_reads_the_task_files_and_names_the_line(tmp_path: Path, section: str) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('\n{"task_id": "a", "meetings": []}\n', encoding="utf-8")
+    public = f"split: test, public: {{files: [{tasks}], select: all}}"
+    if section == "data":
+        data = f"data: {{split: train, public: {{files: [{tasks}], select: rest}}}}\n"
+    else:
+        data = f"data: {{split: train, generated: {{count: 9}}}}\nheld_out: [{{{public}}}]\n"
+    done = run_train(str(with_data(tmp_path, data)), "--check")
+    assert done.returncode == 2
+    assert errors(done) == [f"error: {tasks}:2: key 'calendars' is missing; add it"]
+    assert " torch" not in done.stderr
+
+
+def test_a_file_where_the_run_belongs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("x")
+    for output in (tmp_path / "README.md", tmp_path / "README.md" / "runs" / "deep"):
+        done = run_train("configs/train/tiny_cpu.yaml", f"output={output}")
+        place = str(tmp_path / "README.md")
+        assert errors(done) == [
+            f"error: output: {place!r} is a file, so {output}/tiny_cpu cannot be made in it"
+        ]
+        assert done.returncode == 2
+    done = run_train("configs/train/tiny_cpu.yaml", "output=")
+    assert done.returncode == 2
+    assert len(errors(done)) == 1
+
+
 BASIS = {"task": "basis", "split": "train", "files": ["x"], "settings": {"guided": [0, 8]}}
 JUDGED = {
     "data": [{**SMALL["data"]}, BASIS],  # type: ignore[dict-item]
