@@ -9,7 +9,10 @@ from pathlib import Path
 from configs.errors import UserError
 from eval.records import read_json
 
-SHOWN = ("reward", "entries", "whole_agent", "perspective", "optimality", "incomplete", "loss")
+SHOWN = (
+    "reward", "entries", "whole_agent", "perspective", "optimality",
+    "belief", "user_profile", "solution", "format", "incomplete", "loss",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rewards.judge_prompts import ABOUT, Sheet, fence_nonce, fenced
-from rewards.judgements import Dimension
 from tasks.basis.flags import ANSWER_LETTER
-from tasks.basis.instances import plain
+from tasks.basis.instances import Dimension, plain
 from tasks.example import Message
 from tasks.extraction import Incomplete, Reason, find_answer
 

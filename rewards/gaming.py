@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rewards.judgements import VERDICT_KEYS, Case, Dimension
+from rewards.judgements import VERDICT_KEYS, Case
+from tasks.basis.instances import Dimension
 
 
 @dataclass(frozen=True, slots=True)

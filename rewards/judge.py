@@ -38,9 +38,10 @@ from rewards.judge_prompts import (
     sheets,
     visible_text,
 )
-from rewards.judgements import VERDICT_KEYS, Case, Dimension, Judgement
+from rewards.judgements import VERDICT_KEYS, Case, Judgement
 from rewards.rate_limits import RateLimits
 from rewards.verdicts import Unusable, Verdict, read_verdict
+from tasks.basis.instances import Dimension
 
 Judged = Mapping[Dimension, Judgement]
 """Dimension -> judgement, of one case."""

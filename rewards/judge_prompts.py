@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rewards.judgements import VERDICT_KEYS, Case, Dimension
+from rewards.judgements import VERDICT_KEYS, Case
+from tasks.basis.instances import Dimension
 from tasks.example import Message
 from tasks.extraction import Incomplete, answer_text
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from configs.errors import UserError
 from rewards.verdicts import Warning_
-
-Dimension = Literal["belief", "profile", "solution"]
+from tasks.basis.instances import Dimension
 
 VERDICT_KEYS: Mapping[Dimension, str] = {
     "belief": "latent_belief_explanation",

@@ -7,8 +7,9 @@ because a mean over the rest would reward an answer for the failure of its judge
 from collections.abc import Collection, Mapping
 
 from configs.rewards import RubricReward
-from rewards.judgements import Dimension, Judgement
+from rewards.judgements import Judgement
 from rewards.score import Score
+from tasks.basis.instances import Dimension
 from tasks.extraction import Incomplete
 
 PART_OF: Mapping[Dimension, str] = {

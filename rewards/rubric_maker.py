@@ -22,8 +22,9 @@ from rewards.chat_server import (
 )
 from rewards.criteria import Gold, Objection, Unreadable, messages, objections, read_criteria
 from rewards.judge import Judge
-from rewards.judgements import Case, Dimension, Judgement
+from rewards.judgements import Case, Judgement
 from rewards.rate_limits import RateLimits
+from tasks.basis.instances import Dimension
 
 NOTHING: Final = "I have nothing to say about this."
 _GONE: Final = ("unreachable", "model_not_served", "timeout", "connection")

@@ -4,8 +4,9 @@ import pytest
 
 from configs.errors import UserError
 from configs.rewards import RubricGate, RubricReward
-from rewards.judgements import Case, Dimension, Judgement
+from rewards.judgements import Case, Judgement
 from rewards.rubric import rubric_score
+from tasks.basis.instances import Dimension
 from tasks.extraction import Incomplete
 
 ALL: tuple[Dimension, ...] = ("belief", "profile", "solution")
