@@ -5,6 +5,7 @@
     python -m train CONFIG --check      # the config, its data files, BASIS test data kept out
     python -m train CONFIG --dry-run    # writes the resolved config and the plan, trains nothing
     python -m train CONFIG --resume     # goes on with a run that was stopped
+    python -m train CONFIG --warm-start # only as far as base/, which other runs may start from
 
 The run's folder is described in train/run.py. The config is read before torch is imported, so that
 a wrong key costs a second.
@@ -28,7 +29,7 @@ def main() -> int:
         check_basis(config)
         print(f"{arguments.config}: ok; run {config.folder}")
         return 0
-    return _start(config, dry_run=arguments.dry_run, resume=arguments.resume)
+    return _start(config, arguments)
 
 
 def _parse() -> argparse.Namespace:
@@ -40,6 +41,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file of configs/train/")
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help="e.g. grpo.beta=0.04 seed=3"
+    )
+    parser.add_argument(
+        "--warm-start", action="store_true", help="stop where GRPO would start, with base/ made"
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="validate the config and stop")
@@ -55,7 +59,7 @@ def _check_output(folder: Path) -> None:
         raise UserError(f"output: {str(there)!r} is a file, so {folder} cannot be made in it")
 
 
-def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
+def _start(config: Training, arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     # On a CPU, threads that wait for work spin; for long they slow everything beside them, and
     # sleeping at once slows themselves. Read when torch is imported.
@@ -73,7 +77,7 @@ def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
         )
     for note in prepared.notes:
         print(note)
-    if dry_run:
+    if arguments.dry_run:
         from train.folder import write_plan
 
         write_plan(config, prepared.sft, prepared.grpo)
@@ -82,7 +86,7 @@ def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
     from train.scorers import open_scorer, part_names
 
     with open_scorer(config) as scorer:
-        return run(prepared, scorer, part_names(config), resume)
+        return run(prepared, scorer, part_names(config), arguments.resume, arguments.warm_start)
 
 
 if __name__ == "__main__":
