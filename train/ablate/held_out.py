@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configs.ablate import Ablation, HeldOut
+from configs.data import BasisData, BasisFiles
+from configs.data import HeldOut as HeldOutData
 from configs.evaluation import EvalConfig
 from configs.load import load
 from configs.training import Training
@@ -15,9 +17,8 @@ from eval.__main__ import main as eval_command
 from eval.plan import Plan, write_plan
 from eval.responses import read_index
 from eval.runner import log_path
-from tasks.catalog import TASKS
-from tasks.splits import check_disjoint
 from train.ablate.cells import Run, shown
+from train.data import training_examples
 
 SERVER = "http://127.0.0.1:8000"
 
@@ -30,13 +31,15 @@ def eval_folder(folder: Path) -> Path:
 def freeze(ablation: Ablation, training: Training) -> Plan:
     """The plan of all cells, written once.
 
-    Raises ``UserError`` when it shares a source task with training, or another one is there.
+    Raises ``UserError`` when training uses any of it, or the folder holds another plan.
     """
     asked = load(Path(ablation.held_out.config), EvalConfig, ablation.held_out.overrides)
     folder = eval_folder(ablation.folder)
     if not (folder / "plan.json").exists() and asked.data is not None:
-        trained = TASKS[training.data.task](training.data)
-        check_disjoint(trained, TASKS[asked.data.task](asked.data))
+        section: HeldOutData = asked.data
+        if isinstance(section, BasisData):
+            section = BasisFiles(task="basis", files=section.files)
+        training_examples(training.model_copy(update={"held_out": (*training.held_out, section)}))
     return write_plan(asked, folder)[0]
 
 

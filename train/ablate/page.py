@@ -3,7 +3,7 @@
 from html import escape
 from pathlib import Path
 
-from eval.markdown_page import escaped_cell
+from eval.exports import escaped_cell
 from eval.records import write_atomically
 from train.ablate.comparison import PlaceTable
 from train.ablate.drawing import png, svg
