@@ -15,6 +15,7 @@ from configs.data import BasisData, BasisFiles, CalbenchData, DataMix, HeldOut
 from configs.errors import UserError
 from configs.judge import JudgeConfig
 from configs.load import Frozen, load
+from configs.pool import Pool
 from configs.rewards import RewardConfig, RubricReward
 
 Name = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -152,7 +153,10 @@ class Stage(Mix):
 
 
 class Curriculum(Frozen):
+    """Stages in order. ``pool`` leaves out prompts by what a pilot found of them."""
+
     stages: tuple[Stage, ...] = Field(min_length=1)
+    pool: Pool | None = None
 
 
 class Training(Frozen):

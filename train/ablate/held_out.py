@@ -9,7 +9,6 @@ from pathlib import Path
 
 from configs.ablate import Ablation, HeldOut
 from configs.data import BasisData, BasisFiles
-from configs.data import HeldOut as HeldOutData
 from configs.evaluation import EvalConfig
 from configs.load import load
 from configs.training import Training
@@ -35,10 +34,11 @@ def freeze(ablation: Ablation, training: Training) -> Plan:
     """
     asked = load(Path(ablation.held_out.config), EvalConfig, ablation.held_out.overrides)
     folder = eval_folder(ablation.folder)
-    if not (folder / "plan.json").exists() and asked.data is not None:
-        section: HeldOutData = asked.data
-        if isinstance(section, BasisData):
-            section = BasisFiles(task="basis", files=section.files)
+    data = asked.data
+    if not (folder / "plan.json").exists() and data is not None:
+        section = (
+            BasisFiles(task="basis", files=data.files) if isinstance(data, BasisData) else data
+        )
         training_examples(training.model_copy(update={"held_out": (*training.held_out, section)}))
     return write_plan(asked, folder)[0]
 
