@@ -3,7 +3,7 @@
     python -m train configs/train/tiny_cpu.yaml
     python -m train configs/train/tiny_cpu.yaml name=seed1 seed=1 grpo.learning_rate=1.0e-4
     python -m train CONFIG --check      # the config, its data files, BASIS test data kept out
-    python -m train CONFIG --dry-run    # writes the resolved config and the plan, trains nothing
+    python -m train CONFIG --dry-run    # config and plan written, memory and hours estimated
     python -m train CONFIG --resume     # goes on with a run that was stopped
     python -m train CONFIG --warm-start # only as far as base/, which other runs may start from
 
@@ -45,6 +45,16 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--warm-start", action="store_true", help="stop where GRPO would start, with base/ made"
     )
+    parser.add_argument(
+        "--pilot", type=Path, metavar="FILE", help="with --dry-run: pass rates of train.pilot"
+    )
+    parser.add_argument(
+        "--peak-tflops",
+        type=float,
+        default=990.0,
+        metavar="N",
+        help="with --dry-run: of one device (default 990: an H100 in bfloat16)",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="validate the config and stop")
     how.add_argument("--dry-run", action="store_true", help="write config and plan and stop")
@@ -78,8 +88,11 @@ def _start(config: Training, arguments: argparse.Namespace) -> int:
     for note in prepared.notes:
         print(note)
     if arguments.dry_run:
+        from train.dry_run import describe
         from train.folder import write_plan
 
+        peak = arguments.peak_tflops * 1e12
+        print("\n".join(describe(prepared, peak, arguments.pilot)))
         write_plan(config, prepared.sft, prepared.grpo)
         return 0
     from train.run import run
