@@ -289,6 +289,7 @@ OWNED = {
     "adam_beta2", "max_grad_norm", "gradient_checkpointing", "use_cpu", "use_vllm", "vllm_mode",
     "report_to", "run_name", "logging_steps", "logging_strategy", "disable_tqdm",
     "remove_unused_columns", "ignore_data_skip", "auto_find_batch_size", "reward_weights",
+    "multi_objective_aggregation",
     "log_completions", "chat_template_kwargs", "model_init_kwargs", "eval_strategy", "do_eval",
 }  # fmt: skip
 

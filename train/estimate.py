@@ -1,11 +1,11 @@
 """What a run will need: memory on each device, and hours, as an order of magnitude.
 
-The formulas are printed beside the numbers, so that a reader can put in better ones. Memory: weights
-and gradients in the dtype of the run, AdamW two float32 moments a trained weight; activations 34 x
-tokens x hidden bytes a layer in 16 bit (Korthikanti et al. 2022, without the attention matrix, which
-is not kept; twice that in float32), with checkpointing 2 x tokens x hidden a layer and one whole
-layer; logits three float32 copies. Work: a forward pass takes 2 operations a weight and token, a
-backward pass 4 (Kaplan et al. 2020), checkpointing another 2.
+The formulas are printed beside the numbers, so that a reader can put in better ones.
+Memory: weights and gradients in the dtype of the run, AdamW two float32 moments a trained weight;
+activations 34 x tokens x hidden bytes a layer in 16 bit (Korthikanti et al. 2022, without the
+attention matrix, which is not kept; twice that in float32), with checkpointing 2 x tokens x hidden
+a layer and one whole layer; logits three float32 copies. Work: a forward pass takes 2 operations a
+weight and token, a backward pass 4 (Kaplan et al. 2020), checkpointing another 2.
 """
 
 from collections.abc import Iterator
