@@ -232,6 +232,7 @@ def test_the_report_has_every_cell_with_its_seeds(finished: Finished) -> None:
     assert {row["source_tasks"] for row in reward} == {"8"}
     page = (finished.folder / "report.html").read_text(encoding="utf-8")
     assert "no_entries" in page and "<svg" in page
+    assert "full-seed0 and no_entries-seed0 have the same weights" in page  # neither earned a thing
     assert "2 training seeds: whether a difference would come again" in page
     assert (finished.folder / "report.png").stat().st_size > 10_000
 

@@ -73,6 +73,7 @@ def _panel(ax: Axes, table: PlaceTable, names: Sequence[str]) -> None:
 def _line(ax: Axes, line: int, row: CellNumbers, unit: str) -> None:
     found = row.difference
     if found is None:
+        ax.annotate("no pairs", (0, line), ha="center", va="center", fontsize=8, color=NEUTRAL)
         return
     color = {"better": BETTER, "worse": WORSE}.get(row.verdict, NEUTRAL)
     ax.plot(found.by_seed, [line] * len(found.by_seed), "o", color=color, ms=3.5, alpha=0.5, mew=0)
