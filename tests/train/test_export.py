@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from configs.errors import UserError
 from configs.training import Training
+from scripts.servable import find_servable
 from tests.scripts.test_serve_vllm import SERVE, STOP, complete, free_port, vllm_or_skip
 from tests.scripts.test_serve_vllm import run as run_script
 from tests.train.conftest import Configure
@@ -37,6 +38,7 @@ def test_an_adapter_is_merged_and_says_what_the_run_says(adapted: Training, tmp_
     assert (found.step, found.bound) == (4, FLOAT32_TOLERANCE)
     assert found.difference < 1e-4
     assert same_weights(tmp_path / "out", adapted.folder / "final")
+    assert find_servable(str(tmp_path / "out")).is_folder
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names >= {
         "config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja",

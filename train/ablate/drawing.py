@@ -19,6 +19,7 @@ from train.ablate.report import AblationReport, heading
 
 LINE_IN = 0.46  # height of a cell's line
 PANEL_IN = 3.1
+SEEDS_BELOW = 0.2  # of a line: the seeds' dots do not hide under the bar
 
 
 def svg(report: AblationReport) -> str:
@@ -61,7 +62,7 @@ def _panel(ax: Axes, table: PlaceTable, names: Sequence[str]) -> None:
         _line(ax, line, rows[name], table.measure.unit)
     ax.set_title(heading(table), loc="left", fontsize=10, fontweight="bold")
     if table.measure.unit in PERCENT:
-        ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:+.3g}")
+        ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:+.3g}" if x else "0")
         ax.set_xlabel("percentage points", fontsize=8.5)
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.margins(x=0.12)
@@ -76,7 +77,8 @@ def _line(ax: Axes, line: int, row: CellNumbers, unit: str) -> None:
         ax.annotate("no pairs", (0, line), ha="center", va="center", fontsize=8, color=NEUTRAL)
         return
     color = {"better": BETTER, "worse": WORSE}.get(row.verdict, NEUTRAL)
-    ax.plot(found.by_seed, [line] * len(found.by_seed), "o", color=color, ms=3.5, alpha=0.5, mew=0)
+    below = [line - SEEDS_BELOW] * len(found.by_seed)
+    ax.plot(found.by_seed, below, "o", color=color, ms=3.5, alpha=0.6, mew=0)
     if found.low is not None and found.high is not None:
         ax.plot([found.low, found.high], [line, line], color=color, lw=2, solid_capstyle="butt")
     holds = row.verdict in ("better", "worse")
