@@ -38,7 +38,7 @@ gap:4px 20px;font-size:13.5px}dt{color:var(--soft)}dd{margin:0}code{font-size:12
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 HOW_TO_READ = (
-    "Small dots are training seeds, the ring above is their mean, the bar its 95 % interval for new "
+    "Small dots are training seeds, the ring is their mean, the bar its 95 % interval for new "
     "source tasks and new seeds. A filled, coloured dot: the interval leaves out 0 and every seed "
     "agrees in sign, so the difference holds over seeds. Cells of one seed start from the same "
     "warm start, so that only GRPO differs. All cells are measured by the same held-out reward, "

@@ -42,8 +42,8 @@ def _train(ablation: Ablation, run: Run, label: str, *, resume: bool) -> int:
     if code:
         last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
         print("\n".join(last))
-        print(f"{label}: ended with code {code}; mend it, then run the same command again:")
-        print(f"  {shown(words)}")
+        print(f"{label}: ended with code {code}; run the same command again to go on from there")
+        print(f"its own command was: {shown(words)}")
     else:
         print(f"{label}: done in {time.monotonic() - start:.0f} s", flush=True)
     return code
