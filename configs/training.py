@@ -15,6 +15,7 @@ from configs.data import BasisData, BasisFiles, CalbenchData, DataMix, HeldOut
 from configs.errors import UserError
 from configs.judge import JudgeConfig
 from configs.load import Frozen, load
+from configs.pool import Pool
 from configs.rewards import RewardConfig, RubricReward
 
 Name = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -152,7 +153,10 @@ class Stage(Mix):
 
 
 class Curriculum(Frozen):
+    """Stages in order. ``pool`` leaves out prompts by what a pilot found of them."""
+
     stages: tuple[Stage, ...] = Field(min_length=1)
+    pool: Pool | None = None
 
 
 class Training(Frozen):
@@ -285,6 +289,7 @@ OWNED = {
     "adam_beta2", "max_grad_norm", "gradient_checkpointing", "use_cpu", "use_vllm", "vllm_mode",
     "report_to", "run_name", "logging_steps", "logging_strategy", "disable_tqdm",
     "remove_unused_columns", "ignore_data_skip", "auto_find_batch_size", "reward_weights",
+    "multi_objective_aggregation",
     "log_completions", "chat_template_kwargs", "model_init_kwargs", "eval_strategy", "do_eval",
 }  # fmt: skip
 

@@ -3,8 +3,9 @@
     python -m train configs/train/tiny_cpu.yaml
     python -m train configs/train/tiny_cpu.yaml name=seed1 seed=1 grpo.learning_rate=1.0e-4
     python -m train CONFIG --check      # the config, its data files, BASIS test data kept out
-    python -m train CONFIG --dry-run    # writes the resolved config and the plan, trains nothing
+    python -m train CONFIG --dry-run    # config and plan written, memory and hours estimated
     python -m train CONFIG --resume     # goes on with a run that was stopped
+    python -m train CONFIG --warm-start # only as far as base/, which other runs may start from
 
 The run's folder is described in train/run.py. The config is read before torch is imported, so that
 a wrong key costs a second.
@@ -28,7 +29,7 @@ def main() -> int:
         check_basis(config)
         print(f"{arguments.config}: ok; run {config.folder}")
         return 0
-    return _start(config, dry_run=arguments.dry_run, resume=arguments.resume)
+    return _start(config, arguments)
 
 
 def _parse() -> argparse.Namespace:
@@ -40,6 +41,19 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file of configs/train/")
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help="e.g. grpo.beta=0.04 seed=3"
+    )
+    parser.add_argument(
+        "--warm-start", action="store_true", help="stop where GRPO would start, with base/ made"
+    )
+    parser.add_argument(
+        "--pilot", type=Path, metavar="FILE", help="with --dry-run: pass rates of train.pilot"
+    )
+    parser.add_argument(
+        "--peak-tflops",
+        type=float,
+        default=990.0,
+        metavar="N",
+        help="with --dry-run: of one device (default 990: an H100 in bfloat16)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="validate the config and stop")
@@ -55,7 +69,7 @@ def _check_output(folder: Path) -> None:
         raise UserError(f"output: {str(there)!r} is a file, so {folder} cannot be made in it")
 
 
-def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
+def _start(config: Training, arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     # On a CPU, threads that wait for work spin; for long they slow everything beside them, and
     # sleeping at once slows themselves. Read when torch is imported.
@@ -73,16 +87,19 @@ def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
         )
     for note in prepared.notes:
         print(note)
-    if dry_run:
+    if arguments.dry_run:
+        from train.dry_run import describe
         from train.folder import write_plan
 
+        peak = arguments.peak_tflops * 1e12
+        print("\n".join(describe(prepared, peak, arguments.pilot)))
         write_plan(config, prepared.sft, prepared.grpo)
         return 0
     from train.run import run
     from train.scorers import open_scorer, part_names
 
     with open_scorer(config) as scorer:
-        return run(prepared, scorer, part_names(config), resume)
+        return run(prepared, scorer, part_names(config), arguments.resume, arguments.warm_start)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from transformers import PreTrainedTokenizerBase
 from configs.errors import UserError
 from configs.training import Stage, Training
 from tasks.example import Example
-from train.curriculum import Plan, StageSize, plan
+from train.curriculum import Plan, PlanRow, StageSize, plan
 from train.models import load_tokenizer, template_kwargs
+from train.pool import chosen, over
 from train.rows import Lengths, answer_ids, fitting, length_table, plan_rows, prompt_lengths
 
 
@@ -44,9 +45,17 @@ def prepare(config: Training, examples: Sequence[Example]) -> Prepared:
     if config.sft is not None:
         size = StageSize(config.sft.mix, config.sft.steps, "sft.mix")
         sft = plan(config.seed, [size], rows, config.sft.batch)
+    return Prepared(config, tuple(kept), tokenizer, tuple(table), sft, _grpo_plan(config, rows))
+
+
+def _grpo_plan(config: Training, rows: Sequence[PlanRow]) -> Plan:
+    """The stages' plan, over the rows that the pool leaves."""
     sizes = [_stage_size(config, n, stage) for n, stage in enumerate(config.curriculum.stages)]
-    grpo = plan(config.seed, sizes, rows, config.grpo.prompts_per_generation)
-    return Prepared(config, tuple(kept), tokenizer, tuple(table), sft, grpo)
+    batch, pool = config.grpo.prompts_per_generation, config.curriculum.pool
+    if pool is None:
+        return plan(config.seed, sizes, rows, batch)
+    places, note = chosen([row.id for row in rows], pool)
+    return over(plan(config.seed, sizes, [rows[i] for i in places], batch), places, note)
 
 
 def texts(examples: Sequence[Example]) -> list[str]:

@@ -24,6 +24,9 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
+MOST_NAMED = 10  # over-long prompts that a refusal names
+
+
 @dataclass(frozen=True, slots=True)
 class Lengths:
     """Tokens of the rendered prompts of a task told in ``turns`` turns."""
@@ -115,12 +118,18 @@ def fitting(
     """The examples whose prompt fits. Raises ``UserError`` under policy ``error``."""
     over = {name for row in table for name in row.over}
     if over and policy == "error":
-        first, longest = sorted(over)[0], max(row.longest for row in table)
+        longest = max(row.longest for row in table)
         raise UserError(
-            f"{len(over)} prompts are longer than {most} tokens (the longest has {longest}; first: "
-            f"{first}); raise model.context, lower grpo.max_completion_length or set overlong=drop"
+            f"{len(over)} prompts are longer than {most} tokens (the longest has {longest}): "
+            f"{_named(sorted(over))}; raise model.context, lower grpo.max_completion_length or set "
+            "overlong=drop"
         )
     kept = [example for example in examples if example.id not in over]
     if not kept:
         raise UserError(f"no prompt fits {most} tokens; raise model.context")
     return kept
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

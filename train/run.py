@@ -21,6 +21,7 @@ from peft import PeftModel
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
+from configs.errors import UserError
 from configs.training import Training
 from eval.checkpoint import check_readable
 from rewards.judge_counts import JudgeFailing
@@ -55,12 +56,24 @@ STOPPED = 143  # 128 + SIGTERM: stopped when asked to, can be resumed
 JUDGE_FAILING = 3  # stopped because answers could not be judged, can be resumed
 
 
-def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: bool = False) -> int:
+def run(
+    prepared: Prepared,
+    scorer: Scorer,
+    part_names: Sequence[str],
+    resume: bool = False,
+    warm_start_only: bool = False,
+) -> int:
     """Train, or go on training.
 
     Returns the exit code: 0 done, 143 stopped when asked to, 3 stopped because the judge fails.
+    ``warm_start_only``: as far as ``base/``; a later ``resume`` without it goes on with GRPO.
     """
     config = prepared.config
+    if warm_start_only and config.sft is None and config.model.tiny is None:
+        raise UserError(
+            "--warm-start: the config has no sft and no model.tiny, so GRPO starts "
+            "from model.path as it is; leave the option out"
+        )
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     main_process = PartialState(cpu=not torch.cuda.is_available()).is_main_process
@@ -79,6 +92,9 @@ def run(prepared: Prepared, scorer: Scorer, part_names: Sequence[str], resume: b
     with stop_on_signal() as stop:
         policy = _warm_start(prepared, start, stop)
         del start  # its memory is GRPO's now
+        if warm_start_only and policy is not None:
+            _say(f"{config.folder / 'base'}: made")
+            return 0
         try:
             done = policy is not None and _grpo(prepared, policy, scorer, part_names, stop)
         except JudgeFailing as error:

@@ -70,5 +70,5 @@ def test_lengths_are_told_per_number_of_turns_and_long_prompts_by_name() -> None
 def test_a_prompt_over_the_context_is_dropped_or_refused_never_cut() -> None:
     table = length_table(EXAMPLES, LENGTHS, most=4096 - 512)
     assert [e.id for e in fitting(EXAMPLES, table, 3584, "drop")] == ["short", "middle"]
-    with pytest.raises(UserError, match=r"1 prompts are longer than 3584 .* 5000; first: long"):
+    with pytest.raises(UserError, match=r"1 prompts are longer than 3584 .* 5000\): long;"):
         fitting(EXAMPLES, table, 3584, "error")
