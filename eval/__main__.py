@@ -260,6 +260,7 @@ def _compare(options: argparse.Namespace) -> int:
     found = {"calbench": compare, "basis": compare_basis}[plan.task](
         plan, options.base, options.trained
     )
+    print(f"{plan.folder.name}: {options.trained} against {options.base}, {plan.answer_form}")
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
     for one in found["contrasts"]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from configs.evaluation import Sampling
 from rewards.chat_server import Reply
@@ -11,11 +11,15 @@ from tasks.example import Message
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One generation: the messages, how to sample, and the seed of this (request, run)."""
+    """One generation: the messages, how to sample, and the seed of this (request, run).
+
+    ``response_format``: the schema the answer is held to; None: free text.
+    """
 
     messages: tuple[Message, ...]
     sampling: Sampling
     seed: int
+    response_format: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class InProcess:
     async def describe(self, probes: Sequence[Call]) -> Served:
         """Render the probes with the checkpoint's own chat template."""
         _refuse_unsupported(probes[0].sampling)
+        if any(probe.response_format is not None for probe in probes):
+            raise UserError("structured_output: the in-process engine has none; use --server")
         prompts = [self._render(probe) for probe in probes]
         ids = [self._tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
         return Served(

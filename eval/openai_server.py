@@ -116,7 +116,9 @@ class OpenAIServer:
     async def complete(self, calls: Sequence[Call]) -> list[Reply]:
         """One reply per call; a call is tried at most ``max_tries`` times."""
         return [
-            await self._server.complete(request_body(call.sampling, call.messages, call.seed))
+            await self._server.complete(
+                request_body(call.sampling, call.messages, call.seed, call.response_format)
+            )
             for call in calls
         ]
 

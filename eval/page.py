@@ -5,6 +5,7 @@ from html import escape
 
 from eval.figures import learning_curve_svg
 from eval.formatting import interval, number, p_value, signed
+from eval.plan import ANSWER_FORMS
 from eval.report import Answer, Report, SideBySide
 from eval.tables import paired_table, systems_table
 
@@ -222,6 +223,7 @@ def how(report: Report) -> list[tuple[str, str]]:
         ("requests", f"{facts['requests']} from {facts['source_tasks']} source tasks"),
         ("cells", ", ".join(f"{name} {count}" for name, count in facts["counts"].items())),
         ("runs", str(config["runs"])),
+        ("answers", ANSWER_FORMS["structured_output" in config]),
         ("sampling", sampling),
         ("reward", weights),
     ]

@@ -111,7 +111,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         for name in names
     }
     return Report(
-        title=plan.folder.name,
+        title=plan.title,
         plan_facts=read_json(plan.folder / "plan.json", "plan again"),
         base=base,
         trained=trained,

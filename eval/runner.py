@@ -22,6 +22,7 @@ from eval.plan import Plan, differing, seed_for
 from eval.records import FINAL, Identity, Key, Response, read_identity, write_identity
 from eval.responses import read_index
 from eval.row_log import RowLog
+from eval.structured import response_format
 from rewards.chat_server import Reply, ServerChanged, ServerUnreachable
 
 Owed = tuple[Key, Call]
@@ -104,7 +105,8 @@ def _probes(plan: Plan) -> list[Call]:
     found: dict[str, Call] = {}
     for example in plan.requests():
         if example.condition not in found:
-            found[example.condition] = Call(example.messages, plan.config.sampling, 0)
+            held = response_format(example) if plan.config.structured_output else None
+            found[example.condition] = Call(example.messages, plan.config.sampling, 0, held)
             if len(found) == len(plan.kinds):
                 break
     return list(found.values())
@@ -162,13 +164,14 @@ class _Session:
         self.bar: tqdm[NoReturn] | None = None
 
     def _stream(self) -> Iterator[Owed]:
-        sampling = self._plan.config.sampling
+        sampling, structured = self._plan.config.sampling, self._plan.config.structured_output
         done = frozenset(self._final)
         for example in self._plan.requests():
-            for run in self._plan.runs:
-                if (example.id, run) not in done:
-                    seed = seed_for(sampling.seed, example.id, run)
-                    yield (example.id, run), Call(example.messages, sampling, seed)
+            runs = [run for run in self._plan.runs if (example.id, run) not in done]
+            held = response_format(example) if runs and structured else None
+            for run in runs:
+                seed = seed_for(sampling.seed, example.id, run)
+                yield (example.id, run), Call(example.messages, sampling, seed, held)
 
     async def work(self) -> str:
         """Drain the stream. Returns why it stopped early, or an empty string."""

@@ -109,6 +109,7 @@ def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
     contrasts = adjusted([one.contrast for one in found])
     result = {
         "plan_hash": plan.hash,
+        "answers": plan.answer_form,
         "base": asdict(read_identity(identity_path(plan, base))),
         "trained": asdict(read_identity(identity_path(plan, trained))),
         "judge": tallies[base]["judge"],

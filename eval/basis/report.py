@@ -77,7 +77,7 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     units, contrasts = read_units(plan), compared["contrasts"]
     rows = {name: load_rows(plan, name) for name in order}
     return BasisReport(
-        title=plan.folder.name,
+        title=plan.title,
         lead=lead(compared, base, trained),
         warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),
         tables=(
@@ -296,6 +296,7 @@ def facts(
         ("plan", plan.hash),
         ("requests", f"{len(plan.ids)} on {len(instances)} instances"),
         ("runs", str(config.runs)),
+        ("answers", plan.answer_form),
         ("sampling", _listed(config.sampling.model_dump(mode="json"))),
         ("judge", _listed({k: v for k, v in judge.items() if k != "sampling"})),
         ("judge sampling", _listed(judge["sampling"])),

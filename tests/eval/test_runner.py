@@ -16,7 +16,7 @@ from aiohttp import web
 from configs.errors import UserError
 from configs.evaluation import Transport
 from eval.openai_server import OpenAIServer
-from eval.plan import Plan
+from eval.plan import Plan, write_plan
 from eval.records import Key, Response, to_line
 from eval.responses import read_index
 from eval.runner import Outcome, log_path, run_system
@@ -404,3 +404,21 @@ def test_killed_half_way_and_resumed(tmp_path: Path, number: signal.Signals) -> 
 
 def test_transport_defaults_reach_the_connector() -> None:
     assert OpenAIServer("http://127.0.0.1:1/v1/", "m", Transport(concurrency=300)).workers == 300
+
+
+def test_structured_output_sends_each_answers_schema(tmp_path: Path) -> None:
+    asked = some(16)
+    free = make_plan(tmp_path, asked)
+    config = free.config.model_copy(update={"structured_output": True})
+    held = write_plan(config, tmp_path / "held")[0]
+    with ScriptedServer() as server:
+        ask(free, server)
+        ask(held, server)
+        plain, with_schema = server.bodies[:16], server.bodies[16:]
+    assert not any("response_format" in body for body in plain)
+    kinds = [
+        next(iter(body["response_format"]["json_schema"]["schema"]["properties"]))
+        for body in with_schema
+    ]
+    assert kinds.count("belief") == kinds.count("plan") == 8
+    assert {body["response_format"]["type"] for body in with_schema} == {"json_schema"}
