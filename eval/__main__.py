@@ -27,6 +27,7 @@ from configs.errors import UserError, run_command
 if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
     from eval.basis.scoring import Outcome as Scoring
     from eval.engines import Engine
+    from eval.estimate import Estimate
     from eval.plan import Plan
     from eval.runner import Outcome
 
@@ -63,18 +64,34 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("config", type=Path, help="a YAML of configs/eval")
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
     plan.add_argument("--out", type=Path, required=True, help="plan folder to write")
+    _add_estimate(plan)
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
     run.add_argument(
         "overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60"
     )
     run.add_argument("--system", required=True, help="name of this system in the tables")
-    run.add_argument("--server", help="base address of an OpenAI-compatible server")
+    run.add_argument(
+        "--server",
+        action="append",
+        metavar="URL",
+        help="base address of an OpenAI-compatible server; again for each that serves the same",
+    )
     run.add_argument("--model", help="served model name (with --server)")
     run.add_argument(
         "--checkpoint",
         type=Path,
         help="checkpoint folder: generate in this process; with --server, only fingerprint it",
     )
+    run.add_argument(
+        "--cache", type=Path, metavar="FILE", help="answers to share with other plans (SQLite)"
+    )
+    run.add_argument(
+        "--different-prompts",
+        default="",
+        metavar="REASON",
+        help="why this system may read its prompts otherwise than the other systems",
+    )
+    _add_estimate(run)
     score = _command(
         commands, "score", "read and score the responses of every system", "plan folder"
     )
@@ -103,6 +120,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_estimate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="estimate tokens and time; ask and write nothing"
+    )
+    parser.add_argument(
+        "--tokens-per-second",
+        type=float,
+        default=1000.0,
+        metavar="N",
+        help="answer tokens a second of the server, for the estimate (default 1000)",
+    )
+    parser.add_argument(
+        "--price-per-hour", type=float, default=0.0, metavar="N", help="of the server"
+    )
+
+
+def _print_estimate(found: "Estimate", options: argparse.Namespace) -> int:
+    if options.tokens_per_second <= 0 or options.price_per_hour < 0:
+        raise UserError("--tokens-per-second must be above 0, --price-per-hour not below")
+    print("\n".join(found.lines(options.tokens_per_second, options.price_per_hour)))
+    return 0
+
+
 def _csv_help() -> str:
     from eval.ratings import COLUMNS, EXAMPLE
 
@@ -129,8 +169,13 @@ def _command(
 def _plan(options: argparse.Namespace) -> int:
     from configs.evaluation import EvalConfig
     from configs.load import load
-    from eval.plan import write_plan
+    from eval.estimate import estimate
+    from eval.plan import planned_examples, write_plan
 
+    if options.dry_run:
+        config = load(options.config, EvalConfig, options.overrides)
+        owed = ((example, config.runs, None) for example in planned_examples(config))
+        return _print_estimate(estimate(owed, config.sampling.max_tokens), options)
     plan, new = write_plan(load(options.config, EvalConfig, options.overrides), options.out)
     print(
         f"{options.out}: plan {plan.hash} {'frozen' if new else 'is already there'}, "
@@ -145,12 +190,16 @@ def _run(options: argparse.Namespace) -> int:
     if not NAME.fullmatch(options.system):
         raise UserError(f"--system {options.system!r}: use letters, digits, '.', '_' and '-'")
     plan = read_plan(options.folder).with_transport(options.overrides)
+    if options.dry_run:
+        return _print_estimate(asyncio.run(_estimate_and_close(options, plan)), options)
     outcome = asyncio.run(_run_and_close(options, plan))
     states = ", ".join(f"{name} {count}" for name, count in sorted(outcome.states.items()))
     print(
         f"{options.system}: {outcome.planned - outcome.owed} of {outcome.planned} answered"
-        f" (this time: {states or 'nothing to do'})"
+        f" (this time: {states or 'nothing asked'}; from the cache {outcome.reused})"
     )
+    for text in outcome.notes:
+        print(f"note: {text}", file=sys.stderr)
     if outcome.stopped or outcome.owed:
         why = outcome.stopped or "some requests failed"
         reason = f" ({outcome.why})" if outcome.why else ""
@@ -165,7 +214,23 @@ async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome"
 
     engine = _engine(options, plan)
     try:
-        return await run_system(plan, options.system, engine)
+        return await run_system(
+            plan,
+            options.system,
+            engine,
+            different_prompts=options.different_prompts,
+            cache=options.cache,
+        )
+    finally:
+        await engine.close()
+
+
+async def _estimate_and_close(options: argparse.Namespace, plan: "Plan") -> "Estimate":
+    from eval.runner import estimate_run
+
+    engine = _engine(options, plan)
+    try:
+        return await estimate_run(plan, options.system, engine, options.different_prompts)
     finally:
         await engine.close()
 

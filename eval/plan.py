@@ -136,7 +136,7 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     """
     with tempfile.TemporaryDirectory() as apart:  # what is refused leaves nothing in ``folder``
         part = Path(apart) / "requests.jsonl"
-        plan = _plan_facts(config, _freeze_requests(_examples(config), part, config))
+        plan = _plan_facts(config, _freeze_requests(planned_examples(config), part, config))
         if (folder / "plan.json").exists():
             _refuse_difference(folder, plan)
             return read_plan(folder), False
@@ -149,7 +149,8 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     return read_plan(folder), True
 
 
-def _examples(config: EvalConfig) -> Iterator[Example]:
+def planned_examples(config: EvalConfig) -> Iterator[Example]:
+    """The requests that ``config`` asks for, none frozen. Raises ``UserError``."""
     if config.examples is None:
         assert config.data is not None, "the schema asks for one of the two"
         return TASKS[config.data.task](config.data)

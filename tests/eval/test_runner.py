@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def ask(plan: Plan, server: ScriptedServer, system: str = "base", fingerprint: str = "") -> Outcome:
     async def go() -> Outcome:
-        async with OpenAIServer(server.url, "m", plan.config.transport, fingerprint) as engine:
+        async with OpenAIServer([server.url], "m", plan.config.transport, fingerprint) as engine:
             return await run_system(plan, system, engine, progress=False)
 
     return asyncio.run(go())
@@ -82,8 +82,9 @@ def test_failures_are_not_kept_as_answers(tmp_path: Path) -> None:
         second = ask(plan, server)
         assert len(server.bodies) == 4
     assert (second.exit_code, second.owed) == (0, 0)
-    assert [row["state"] for row in rows(plan)] == ["http_error", "ok"]
-    assert [row["attempts"] for row in rows(plan)] == [3, 1]
+    assert [row["state"] for row in rows(plan)] == ["http_error"] * 3 + ["ok"]
+    assert [row["attempts"] for row in rows(plan)] == [1, 1, 1, 1]
+    assert read_index(log_path(plan, "base"), plan.holds).attempts == 4
 
 
 @pytest.mark.parametrize(("status", "expected"), [(503, 3), (400, 1), (401, 1), (404, 1), (422, 1)])
@@ -242,9 +243,10 @@ def test_context_overflow_is_asked_once_and_is_final(tmp_path: Path) -> None:
 def test_requests_that_cannot_fit_are_refused_before_the_first(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, some(2), max_tokens=4000)
     with ScriptedServer() as server:
-        with pytest.raises(UserError, match=r"max_tokens 4000 exceed the server's limit 4096"):
+        with pytest.raises(UserError, match=r"2 of 2 prompts and max_tokens 4000 exceed"):
             ask(plan, server)
         assert server.bodies == []
+    assert not (plan.folder / "responses").exists()
 
 
 def test_a_model_that_changes_under_the_run_voids_its_rows(tmp_path: Path) -> None:
@@ -353,7 +355,7 @@ def test_two_runs_of_one_system_at_once_are_refused(tmp_path: Path) -> None:
         return completion("{}")
 
     async def both(server: ScriptedServer) -> list[Outcome | BaseException]:
-        engines = [OpenAIServer(server.url, "m", plan.config.transport) for _ in range(2)]
+        engines = [OpenAIServer([server.url], "m", plan.config.transport) for _ in range(2)]
         found = await asyncio.gather(
             *(run_system(plan, "base", engine, progress=False) for engine in engines),
             return_exceptions=True,
@@ -403,7 +405,7 @@ def test_killed_half_way_and_resumed(tmp_path: Path, number: signal.Signals) -> 
 
 
 def test_transport_defaults_reach_the_connector() -> None:
-    assert OpenAIServer("http://127.0.0.1:1/v1/", "m", Transport(concurrency=300)).workers == 300
+    assert OpenAIServer(["http://127.0.0.1:1/v1/"], "m", Transport(concurrency=300)).workers == 300
 
 
 def test_structured_output_sends_each_answers_schema(tmp_path: Path) -> None:
