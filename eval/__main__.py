@@ -261,6 +261,7 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
+    from eval.records import COMPLETE
     from eval.scoring import score_policies, score_system, systems
 
     if options.overrides or options.retry_unusable:
@@ -268,8 +269,14 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
     for name in systems(plan):
         tally = score_system(plan, name)
         states = ", ".join(f"{state} {count}" for state, count in tally.states.items())
-        complete, total = tally.states.get("complete", 0), sum(tally.states.values())
+        complete, total = tally.states.get(COMPLETE, 0), sum(tally.states.values())
         print(f"{name}: {complete}/{total} complete ({states}; {tally.duplicates} duplicates)")
+        if plan.config.structured_output and "unparseable" in tally.states:
+            print(
+                f"note: {name}: {tally.states['unparseable']} whole replies do not follow the "
+                "schema sent with them; its server ignores response_format",
+                file=sys.stderr,
+            )
     score_policies(plan)
     return 0
 
@@ -298,12 +305,14 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
 
 
 def _print_judged(name: str, outcome: "Scoring") -> None:
+    from eval.records import COMPLETE
+
     states = ", ".join(f"{state} {count}" for state, count in outcome.states.items())
     said, session = outcome.judgements, outcome.session
     failed = sum(said["failed"].values())
     named = ", ".join(f"{reason} {count}" for reason, count in said["failed"].items())
     print(
-        f"{name}: {outcome.states.get('complete', 0)}/{sum(outcome.states.values())} complete "
+        f"{name}: {outcome.states.get(COMPLETE, 0)}/{sum(outcome.states.values())} complete "
         f"({states}; {outcome.duplicates} duplicates); judged {said['judged']}, empty "
         f"{said['empty_candidate']}, judge failed {failed} = {said['failing_share']:.1%}"
         f"{f' ({named})' if named else ''}; requests this time {session.counts.requests}"

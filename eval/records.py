@@ -37,8 +37,24 @@ ResponseState = Literal[
 FINAL: frozenset[str] = frozenset({"ok", "truncated", "unknown_finish", "context_overflow"})
 """States that another try would not mend; every other one is owed again on resume."""
 
-COMPLETE = "complete"
+COMPLETE = "ok"
 """Score state of a reply that holds an answer, right or wrong; every other one is coverage."""
+
+STATES: tuple[str, ...] = (
+    COMPLETE,
+    "truncated",
+    "unterminated_reasoning",
+    "unparseable",
+    "context_overflow",
+    "http_error",
+    "timeout",
+    "server_changed",
+    "missing",
+    "judge_failed",
+)
+"""The score states there are: each planned (request, run) has exactly one. The ``note`` of a row
+keeps the finer reason: what an unparseable answer lacks, or that a reply ended in an unknown way,
+which counts as truncated."""
 
 UNDELIVERED: frozenset[str] = frozenset(
     {"context_overflow", "http_error", "timeout", "server_changed", "missing"}
@@ -81,9 +97,8 @@ class Response:
 class Scored:
     """One (request, run) of one system, judged. ``source`` is the statistical cluster.
 
-    ``state``: complete; or why there is no answer (the reader's reason, truncated, a transport
-    state, missing). ``reward`` and ``parts``: the score training would give; empty where nothing
-    was delivered. ``measures``: what is reported; empty unless complete.
+    ``state``: one of ``STATES``. ``reward`` and ``parts``: the score training would give; empty
+    where nothing was delivered. ``measures``: what is reported; empty unless complete.
     """
 
     id: str
@@ -208,7 +223,13 @@ def read_scores(path: Path) -> Iterator[Scored]:
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
-            yield _shared(from_line(line, Scored, f"{path}:{number}"))
+            row = from_line(line, Scored, f"{path}:{number}")
+            if row.state not in STATES:
+                raise UserError(
+                    f"{path}:{number}: state {row.state!r} is none of this version; "
+                    "run `python -m eval score` again"
+                )
+            yield _shared(row)
 
 
 def _shared(row: Scored) -> Scored:

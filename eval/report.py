@@ -261,7 +261,7 @@ def _verdict(state: str, reward: float | None, measures: Mapping[str, float]) ->
     for name in ("optimal", "dearer", "infeasible"):
         if measures.get(name):
             words.append(name)
-    return ", ".join([*words, *([state] if state != "complete" else [])])
+    return ", ".join([*words, *([state] if state != COMPLETE else [])])
 
 
 def _beside(example: Example, answers: Sequence[Answer]) -> SideBySide:

@@ -43,7 +43,7 @@ def cell(
         condition="direct",
         holder="A",
         turns=3,
-        state="complete" if value is not None else "truncated",
+        state="ok" if value is not None else "truncated",
         note="",
         reward=value or 0.0,
         measures={} if value is None else {"optimal": value},
