@@ -7,6 +7,7 @@
     python -m eval compare runs/eval/tiny --base base --trained trained
     python -m eval report  runs/eval/tiny --train runs/tiny_cpu
     python -m eval agreement HUMAN.csv
+    python -m eval import  runs/eval/tiny --system theirs --log samples_tiny.jsonl
 
 BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.
 
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = {
         "plan": _plan,
         "run": _run,
+        "import": _import,
         "score": _score,
         "compare": _compare,
         "report": _report,
@@ -92,6 +94,18 @@ def _parser() -> argparse.ArgumentParser:
         help="why this system may read its prompts otherwise than the other systems",
     )
     _add_estimate(run)
+    taken = _command(
+        commands, "import", "take the answers in a log of lm-eval or Inspect", "plan folder"
+    )
+    taken.add_argument("--system", required=True, help="name of this system in the tables")
+    taken.add_argument(
+        "--log", type=Path, required=True, help="samples_*.jsonl of lm-eval, or Inspect's JSON log"
+    )
+    taken.add_argument(
+        "--assume-finished",
+        action="store_true",
+        help="no reply was cut off (lm-eval does not record it)",
+    )
     score = _command(
         commands, "score", "read and score the responses of every system", "plan folder"
     )
@@ -187,8 +201,7 @@ def _plan(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
 
-    if not NAME.fullmatch(options.system):
-        raise UserError(f"--system {options.system!r}: use letters, digits, '.', '_' and '-'")
+    _check_name(options.system)
     plan = read_plan(options.folder).with_transport(options.overrides)
     if options.dry_run:
         return _print_estimate(asyncio.run(_estimate_and_close(options, plan)), options)
@@ -207,6 +220,26 @@ def _run(options: argparse.Namespace) -> int:
             f"{why}{reason}; {outcome.owed} still owed, run the same command again", file=sys.stderr
         )
     return outcome.exit_code
+
+
+def _import(options: argparse.Namespace) -> int:
+    from eval.foreign_logs import import_log
+    from eval.plan import read_plan
+
+    _check_name(options.system)
+    plan = read_plan(options.folder)
+    found = import_log(plan, options.system, options.log, options.assume_finished)
+    states = ", ".join(f"{name} {count}" for name, count in sorted(found.states.items()))
+    print(
+        f"{options.system}: {found.taken} of {len(plan.ids) * plan.config.runs} answers taken "
+        f"({states}); {found.unknown} are to nothing in this plan"
+    )
+    return 0
+
+
+def _check_name(system: str) -> None:
+    if not NAME.fullmatch(system):
+        raise UserError(f"--system {system!r}: use letters, digits, '.', '_' and '-'")
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
