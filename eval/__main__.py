@@ -367,12 +367,13 @@ def _compare(options: argparse.Namespace) -> int:
     found = {"calbench": compare, "basis": compare_basis}[plan.task](
         plan, options.base, options.trained
     )
-    print(f"{plan.folder.name}: {options.trained} against {options.base}, {plan.answer_form}")
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
-    for one in found["contrasts"]:
-        if one["primary"] and not found.get("withheld"):
-            print(_contrast_line(one))
+    shown = [one for one in found["contrasts"] if one["primary"] and not found.get("withheld")]
+    if shown:
+        print(f"{plan.folder.name}: {options.trained} against {options.base}, {plan.answer_form}")
+    for one in shown:
+        print(_contrast_line(one))
     return 0
 
 
