@@ -44,8 +44,11 @@ def read_prompts(plan: Plan, system: str) -> Prompts | None:
         return None
     raw = read_json(path, "remove it, run again")
     digests, lengths = raw.get("digests"), raw.get("lengths")
-    whole = isinstance(digests, list) and isinstance(lengths, list)
-    if not whole or {len(digests), len(lengths)} != {len(plan.ids)}:
+    if (
+        not isinstance(digests, list)
+        or not isinstance(lengths, list)
+        or not len(digests) == len(lengths) == len(plan.ids)
+    ):
         raise UserError(f"{path}: not the prompts of this plan; remove it, run again")
     return Prompts(digests, lengths, str(raw.get("probe")), str(raw.get("because", "")))
 
