@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from configs.load import Frozen
+from configs.load import SECTIONS, Frozen
 
 
 class TaskShape(Frozen):
@@ -163,14 +163,38 @@ class BasisData(Frozen):
         return self
 
 
+class BasisFiles(Frozen):
+    """BASIS instances that are not asked about, only kept out of training."""
+
+    task: Literal["basis"]
+    split: Literal["test"] = "test"
+    files: tuple[str, ...] = Field(min_length=1)
+    """As in ``BasisData``; rubrics may be absent."""
+
+
 def _task(data: Any) -> str:
     """The task of a data section; calbench where it names none."""
     if isinstance(data, dict):
         return str(data.get("task", "calbench"))
-    return data.task if isinstance(data, (CalbenchData, BasisData)) else "calbench"
+    return data.task if isinstance(data, (CalbenchData, BasisData, BasisFiles)) else "calbench"
+
+
+def _task_or_list(data: Any) -> str:
+    return SECTIONS if isinstance(data, (list, tuple)) else _task(data)
 
 
 DataConfig: TypeAlias = Annotated[
     Annotated[CalbenchData, Tag("calbench")] | Annotated[BasisData, Tag("basis")],
     Discriminator(_task),
 ]
+HeldOut: TypeAlias = Annotated[
+    Annotated[CalbenchData, Tag("calbench")] | Annotated[BasisFiles, Tag("basis")],
+    Discriminator(_task),
+]
+DataMix: TypeAlias = Annotated[
+    Annotated[CalbenchData, Tag("calbench")]
+    | Annotated[BasisData, Tag("basis")]
+    | Annotated[tuple[DataConfig, ...], Field(min_length=1), Tag(SECTIONS)],
+    Discriminator(_task_or_list),
+]
+"""One data section, or a list of them that are trained on together."""

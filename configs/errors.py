@@ -1,7 +1,9 @@
 """What a user can get wrong, and how a command says so: one line, exit code 2, no traceback."""
 
+import errno
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 
 class UserError(ValueError):
@@ -9,11 +11,23 @@ class UserError(ValueError):
 
 
 def run_command(main: Callable[[], int | None]) -> None:
-    """Run ``main`` and exit with its code; a ``UserError`` is one line on stderr and code 2."""
+    """Run ``main`` and exit with its code; a ``UserError`` is one line on stderr and code 2.
+
+    So is a file that the system does not let us read or write: a file where a folder should be,
+    a missing permission, a full disk.
+    """
     try:
         code = main()
     except UserError as error:
-        message = " ".join(str(error).split())
-        print(f"error: {message}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _refuse(str(error))
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        place = "a file" if error.filename is None else str(error.filename)
+        _refuse(f"{place}: {error.strerror}; check that path")
     raise SystemExit(code or 0)
+
+
+def _refuse(text: str) -> NoReturn:
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    raise SystemExit(2) from None

@@ -1,6 +1,7 @@
 """YAML file plus ``dotted.key=value`` overrides -> one frozen, strictly checked config."""
 
 import difflib
+import itertools
 import json
 from collections.abc import Hashable, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ class Frozen(BaseModel):
 
 
 ConfigT = TypeVar("ConfigT", bound=Frozen)
+
+SECTIONS = "[]"  # the tag of a list where a field is one section or a list of them
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -55,6 +58,7 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
     data = config.model_dump(mode="json")
     for override in overrides:
         _apply_override(data, override)
+    _refuse_half_characters(data)
     try:
         return type(config).model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
@@ -63,9 +67,30 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
 
 def _as_json(data: dict[str, Any], path: Path) -> str:
     try:
+        _refuse_half_characters(data)
         return json.dumps(data, default=str)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (ValueError, TypeError, RecursionError) as error:  # a cycle, a date as key, a huge int
         raise UserError(f"{path}: not plain keys and values: {error}") from None
+
+
+def _refuse_half_characters(value: object, place: str = "") -> None:
+    """YAML may spell half of a surrogate pair ("\\ud800"), which no file can hold."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _refuse_half_characters(str(key), f"key {key!r}")
+            _refuse_half_characters(inner, f"{place}.{key}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            _refuse_half_characters(inner, f"{place}.{number}")
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"{place}: {value!r} holds half of a surrogate pair; write whole characters"
+            ) from None
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -87,7 +112,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _apply_override(data: dict[str, Any], override: str) -> None:
-    """Set ``a.b=value`` in ``data``; the value is read as YAML would read it."""
+    """Set ``a.b=value`` in ``data``; the value is read as YAML would read it.
+
+    In a list a number is the key, from 0: ``data.1.seed=3``.
+    """
     dotted, equals, text = override.partition("=")
     if not equals or not dotted:
         raise UserError(f"override {override!r}: write it as key=value, e.g. grpo.beta=0.1")
@@ -95,13 +123,17 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise UserError(f"override {override!r}: {text!r} is not a YAML value") from None
-    *parents, leaf = dotted.split(".")
-    for parent in parents:
-        child = data.setdefault(parent, {})
-        if not isinstance(child, dict):
-            raise UserError(f"override {override!r}: {parent} is a value, it has no key {leaf!r}")
-        data = child
-    data[leaf] = value
+    keys = dotted.split(".")
+    place: Any = data
+    for key, inner in itertools.pairwise(keys):
+        place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
+        if isinstance(place, list) and not (inner.isdecimal() and int(inner) < len(place)):
+            raise UserError(
+                f"override {override!r}: {key} is a list of {len(place)}, it has no key {inner!r}"
+            )
+        if not isinstance(place, (dict, list)):
+            raise UserError(f"override {override!r}: {key} is a value, it has no key {inner!r}")
+    place[int(keys[-1]) if isinstance(place, list) else keys[-1]] = value
 
 
 def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
@@ -112,6 +144,7 @@ def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
         return f"unknown key {key} (value {value!r}){_suggestion(parts[-1], model)}"
     if error["type"] == "union_tag_invalid":
         tag, expected = error["ctx"]["tag"], error["ctx"]["expected_tags"]
+        expected = ", ".join(name for name in expected.split(", ") if SECTIONS not in name)
         return f"{key}.task: {tag!r} is refused: expected one of {expected}"
     if error["type"] == "missing":
         return f"key {key} is missing; add it"
@@ -151,6 +184,8 @@ def _place(
     model: type[BaseModel] | None = None
     choices = [schema]
     for part in loc:
+        if part == SECTIONS:
+            continue
         tagged = [one for one in choices if len(choices) > 1 and _tag(one) == part]
         if tagged:
             choices = tagged
@@ -168,7 +203,8 @@ def _models(annotation: object) -> list[type[BaseModel]]:
     """The config models that a field's annotation allows."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
+    found = [model for part in get_args(annotation) for model in _models(part)]
+    return list(dict.fromkeys(found))
 
 
 def _tag(model: type[BaseModel]) -> object:

@@ -49,11 +49,24 @@ class RewardConfig(Frozen):
         }[part]
 
 
+RubricPart = Literal["belief", "user_profile", "solution"]
+
+
+class RubricGate(Frozen):
+    """``part`` counts as 0 unless ``needs`` reaches ``at_least``; open where ``needs`` was not
+    asked for, and unknown where the judge failed on it."""
+
+    part: RubricPart
+    needs: RubricPart
+    at_least: float = Field(ge=0, le=1)
+
+
 class RubricReward(Frozen):
     """How the fractions of criteria met become one number for a BASIS answer.
 
-    The value is the weighted mean over the dimensions that were asked for; 0 when the answer has
-    not the form asked for. A weight of 0 keeps a part in the logs.
+    The value is the weighted mean over the dimensions that were asked for, after the gates. The
+    form is a gate of its own: an answer that has not the one asked for earns 0. A weight of 0
+    keeps a part in the logs.
     """
 
     belief: float = Field(default=0.3, ge=0)
@@ -62,11 +75,15 @@ class RubricReward(Frozen):
     max_words: int = Field(default=600, ge=1)
     over_length: float = Field(default=0.1, ge=0, le=1)
     """Taken off an answer of more than ``max_words`` words, down to 0."""
+    gates: tuple[RubricGate, ...] = ()
 
     @model_validator(mode="after")
     def _rewards_something(self) -> "RubricReward":
         if not any((self.belief, self.user_profile, self.solution)):
             raise ValueError("every weight is 0; give at least one part a weight")
+        for gate in self.gates:
+            if gate.part == gate.needs:
+                raise ValueError(f"gate on {gate.part!r} needs itself; name another part")
         return self
 
     def weight(self, part: str) -> float:

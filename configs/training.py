@@ -5,16 +5,17 @@ cannot tell (a save that falls inside a generation window, say) is checked in ``
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from configs.data import CalbenchData, DataConfig
+from configs.data import BasisData, BasisFiles, CalbenchData, DataMix, HeldOut
 from configs.errors import UserError
+from configs.judge import JudgeConfig
 from configs.load import Frozen, load
-from configs.rewards import RewardConfig
+from configs.rewards import RewardConfig, RubricReward
 
 Name = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
@@ -68,9 +69,16 @@ class Optimizer(Frozen):
     gradient_checkpointing: bool = False
 
 
-class Mix(Frozen):
-    """How often each kind of row is drawn, as weights; an empty table leaves the data's shares."""
+Task = Literal["calbench", "basis"]
 
+
+class Mix(Frozen):
+    """How often each kind of row is drawn, as weights; an empty table leaves the data's shares.
+
+    ``tasks`` are shares of all rows; ``turns`` and ``conditions`` then hold within each task.
+    """
+
+    tasks: dict[Task, float] = Field(default_factory=dict)
     turns: dict[int, float] = Field(default_factory=dict)
     conditions: dict[str, float] = Field(default_factory=dict)
 
@@ -151,15 +159,21 @@ class Training(Frozen):
     """A whole run. It writes into ``output/name`` and nowhere else."""
 
     name: str = Name
-    output: str = "runs"
+    output: str = Field("runs", min_length=1)
     seed: int = Field(0, ge=0)
     threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
     overlong: Literal["error", "drop"] = "error"
     wandb: Literal["offline", "online"] | None = None
-    data: DataConfig
-    held_out: tuple[CalbenchData, ...] = ()
-    """Test data of which no source task may be in ``data``, by id or content; checked at start."""
-    reward: RewardConfig
+    data: DataMix
+    held_out: tuple[HeldOut, ...] = ()
+    """Test data of which nothing may be in ``data``: no source task by id or content, no BASIS
+    instance, sister or near-duplicate of one; checked at start."""
+    reward: RewardConfig = RewardConfig()
+    """Of calendar answers."""
+    judge: JudgeConfig | None = None
+    """Who judges BASIS answers; needed with BASIS data and only then."""
+    rubric: RubricReward = RubricReward()
+    """Of BASIS answers."""
     model: ModelConfig
     sft: Sft | None = None
     grpo: Grpo
@@ -168,6 +182,16 @@ class Training(Frozen):
     @property
     def folder(self) -> Path:
         return Path(self.output) / self.name
+
+    @property
+    def sections(self) -> tuple[CalbenchData | BasisData, ...]:
+        """The data sections, one or more."""
+        return self.data if isinstance(self.data, tuple) else (self.data,)
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks that are trained on, each once, in the order of the sections."""
+        return tuple(dict.fromkeys(section.task for section in self.sections))
 
 
 def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
@@ -179,6 +203,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
         _weights_problem(config),
+        _basis_problem(config),
     ):
         if problem is not None:
             raise UserError(f"{path}: {problem}")
@@ -285,7 +310,38 @@ def _weights_problem(config: Training) -> str | None:
     if config.sft is not None:
         mixes.append(("sft.mix", config.sft.mix))
     for place, mix in mixes:
-        for name, table in (("turns", mix.turns), ("conditions", mix.conditions)):
+        tables: tuple[tuple[str, Mapping[Any, float]], ...] = (
+            ("tasks", mix.tasks),
+            ("turns", mix.turns),
+            ("conditions", mix.conditions),
+        )
+        for name, table in tables:
             if any(weight < 0 for weight in table.values()) or (table and not any(table.values())):
                 return f"{place}.{name}: {table} must be weights >= 0, one of them above 0"
+    return None
+
+
+def _basis_problem(config: Training) -> str | None:
+    """What BASIS data needs beside it, and what has no use without."""
+    if "basis" not in config.tasks:
+        return "judge: has no use for calendar answers; remove it" if config.judge else None
+    if config.judge is None:
+        return (
+            "judge: BASIS answers are scored by one; add judge.endpoint and judge.model, "
+            "or take the basis section out of data"
+        )
+    if any(section.task == "basis" and section.split != "train" for section in config.sections):
+        return "data.split: a basis section of a training run must be of split 'train'"
+    if not any(isinstance(section, BasisFiles) for section in config.held_out):
+        return (
+            "held_out: names no BASIS test instances, so nothing keeps them out of training; add "
+            "{task: basis, files: [FOLDER OF THE BENCHMARK]}"
+        )
+    if config.sft is not None and not (
+        config.sft.mix.tasks and not config.sft.mix.tasks.get("basis")
+    ):
+        return (
+            "sft.mix.tasks: BASIS requests have no reference answers to learn from (no instance "
+            "comes with a right solution); write {calbench: 1}, or leave sft out"
+        )
     return None

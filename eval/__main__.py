@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = _command(commands, "plan", "freeze requests, sampling and runs into a folder", None)
     plan.add_argument("config", type=Path, help="a YAML of configs/eval")
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
-    plan.add_argument("--out", type=Path, required=True, help="plan folder to write")
+    plan.add_argument("--out", required=True, help="plan folder to write")
     _add_estimate(plan)
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
     run.add_argument(
@@ -117,10 +117,26 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask the judge again where its reply was unusable (BASIS only)",
     )
-    compare = _command(commands, "compare", "compare two systems on matched pairs", "plan folder")
-    compare.add_argument("--base", default="base")
-    compare.add_argument("--trained", default="trained")
-    report = _command(commands, "report", "write report.html, .md and .png", "plan folder")
+    compare = _command(commands, "compare", "compare systems on matched pairs", "plan folder")
+    compare.add_argument(
+        "--base", default="base", metavar="ARM", help="SYSTEM, or SYSTEM/CONDITION (default: base)"
+    )
+    compare.add_argument(
+        "--trained",
+        default=["trained"],
+        metavar="ARM",
+        nargs="+",
+        help="what is compared with the base, one or more (default: trained)",
+    )
+    compare.add_argument(
+        "--margin",
+        type=float,
+        help='largest difference that still counts as "no difference": 0.02 is 2 points; fix it '
+        "before you look",
+    )
+    report = _command(
+        commands, "report", "write the report: a page, tables, a picture", "plan folder"
+    )
     report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
     agreement = _command(commands, "agreement", "compare the judge with human ratings", None)
     agreement.description = f"{agreement.description}\n\n{_csv_help()}"
@@ -186,11 +202,13 @@ def _plan(options: argparse.Namespace) -> int:
     from eval.estimate import estimate
     from eval.plan import planned_examples, write_plan
 
+    config = load(options.config, EvalConfig, options.overrides)
     if options.dry_run:
-        config = load(options.config, EvalConfig, options.overrides)
         owed = ((example, config.runs, None) for example in planned_examples(config))
         return _print_estimate(estimate(owed, config.sampling.max_tokens), options)
-    plan, new = write_plan(load(options.config, EvalConfig, options.overrides), options.out)
+    if not options.out:
+        raise UserError("--out is empty; name the plan folder to write")
+    plan, new = write_plan(config, Path(options.out))
     print(
         f"{options.out}: plan {plan.hash} {'frozen' if new else 'is already there'}, "
         f"{len(plan.ids)} requests x {plan.config.runs} runs"
@@ -288,8 +306,13 @@ def _engine(options: argparse.Namespace, plan: "Plan") -> "Engine":
 
 def _score(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
+    from eval.scoring import systems
 
     plan = read_plan(options.folder)
+    if not systems(plan):
+        raise UserError(
+            f"{options.folder}: no responses to score; ask a system first with `python -m eval run`"
+        )
     return {"calbench": _score_calendar, "basis": _score_basis}[plan.task](plan, options)
 
 
@@ -365,7 +388,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     plan = read_plan(options.folder)
     found = {"calbench": compare, "basis": compare_basis}[plan.task](
-        plan, options.base, options.trained
+        plan, options.base, options.trained, options.margin
     )
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
@@ -378,14 +401,20 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _contrast_line(one: Mapping[str, Any]) -> str:
-    from eval.formatting import signed
+    from eval.formatting import p_value, signed
 
     shown = [signed(one[name], one["unit"]) for name in ("difference", "low", "high")]
-    return (
-        f"{one['label']} ({one['condition']}): {shown[0]} [{shown[1]}, {shown[2]}] "
+    base, trained = one["arms"]
+    words = (
+        f"{trained} - {base}, {one['label']} ({one['condition']}): {shown[0]} "
+        f"[{shown[1]}, {shown[2]}] p {p_value(one['p'])} (max-T {p_value(one['p_max_t'])}) "
         f"n {one['items']}, {one['clusters']} tasks, {one['cells']}/{one['planned']} cells: "
         f"{one['verdict']}"
     )
+    if (test := one["equivalence"]) is not None:
+        said = "shown" if test["shown"] else "not shown"
+        words += f"; no difference beyond {test['margin']:g}: {said} (p {p_value(test['p'])})"
+    return words
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -1,7 +1,15 @@
-"""What a checkpoint folder is, in one short hash: two checkpoints under one name never mix."""
+"""What a checkpoint folder is, in one short hash: two checkpoints under one name never mix.
+
+And whether its files can be read at all, before a library that would fail deep inside tries.
+"""
 
 import hashlib
+import json
+import zipfile
 from pathlib import Path
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
 
 from configs.errors import UserError
 
@@ -28,3 +36,53 @@ def fingerprint(folder: Path) -> str:
         with (folder / name).open("rb") as content:
             whole.update(f"{name}:{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return whole.hexdigest()[:16]
+
+
+LOAD_FAULTS = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+)
+"""What transformers raises over a folder whose files are readable and do not fit each other."""
+
+
+def check_readable(folder: Path) -> None:
+    """Refuse a folder with a JSON, weight or state file that was cut short or edited into none.
+
+    Raises ``UserError`` naming the file.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".json":
+            _check_json(path)
+        elif path.suffix == ".safetensors":
+            _check_weights(path)
+        elif path.suffix in (".bin", ".pt", ".pth") and not zipfile.is_zipfile(path):
+            raise UserError(f"{path}: damaged, not a file that torch wrote; {_REMEDY}")
+
+
+_REMEDY = "restore it, or use another checkpoint"
+_HOLDS_OBJECT = ("config.json", "adapter_config.json", "tokenizer.json", "trainer_state.json")
+
+
+def _check_json(path: Path) -> None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged, it is not JSON; {_REMEDY}") from None
+    if path.name in _HOLDS_OBJECT and not (isinstance(value, dict) and value):
+        raise UserError(f"{path}: damaged, it holds no JSON object with keys; {_REMEDY}")
+    if path.name == "tokenizer.json" and not isinstance(value.get("model"), dict):
+        raise UserError(f"{path}: damaged, it holds no model; {_REMEDY}")
+
+
+def _check_weights(path: Path) -> None:
+    try:
+        with safe_open(path, framework="np") as weights:
+            weights.keys()
+    except SafetensorError as error:
+        raise UserError(f"{path}: damaged weights ({error}); {_REMEDY}") from None

@@ -1,379 +1,246 @@
-"""Base against trained on matched pairs -> ``compare.json``.
+"""Arms on matched pairs -> ``compare.json``: base against trained, many systems, two settings.
 
-Every number is taken over the paired support: the cells (request, run) where both systems have a
-value. Runs of one request are averaged first; the source task is the independent unit.
+The declared (primary) contrasts are adjusted together by max-T and Holm; all others are
+exploratory. ``eval.contrast`` has the estimates, ``eval.pairing`` says which cells are paired.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from configs.errors import UserError
-from eval.intervals import (
-    MIN_CLUSTERS,
-    Interval,
-    SignFlip,
-    cluster_interval,
-    holm,
-    mcnemar_mid_p,
-    numbered,
-    run_std,
-    sign_flip,
-)
-from eval.measures import Measure
-from eval.metrics import (
-    ALL,
-    Group,
-    Rows,
-    applies,
-    groups,
-    pair_key,
-    primary,
-    support_hash,
-    value,
+from eval.contrast import Contrast, adjusted, cautions, contrast
+from eval.metrics import ALL, Group, Rows, groups, primary
+from eval.pairing import (
+    Arm,
+    Item,
+    across_conditions,
+    gap_pairs,
+    identity_path,
+    load_rows,
+    paired_items,
+    pairs,
+    read_arm,
+    turn_pairs,
+    turn_weights,
 )
 from eval.plan import Plan
-from eval.records import Key, Scored, read_identity, read_json, read_scores, write_json
-from eval.scoring import score_path
+from eval.records import COMPLETE, read_identity, read_sealed, write_sealed
+from eval.scoring import read_tally
 
 GAP = "PRIVATE \N{MINUS SIGN} PUBLIC"
 
 
 @dataclass(frozen=True, slots=True)
-class RunCounts:
-    """Paired counts of one run: both right, only trained, only base, neither; McNemar mid-p."""
+class Comparison:
+    """Two arms with the cells they share. ``kinds``: what each condition of the table asks for."""
 
-    run: int
-    n11: int
-    n10: int
-    n01: int
-    n00: int
-    mid_p: float
+    base: Arm
+    trained: Arm
+    kinds: Mapping[str, str]
+    items: Sequence[Item]
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """Trained minus base in one place of the table. None: not defined on this support.
+def compare(
+    plan: Plan, base: str, trained: str | Sequence[str], margin: float | None = None
+) -> dict[str, Any]:
+    """Compare each of ``trained`` with ``base`` and write ``compare.json``; returns that.
 
-    ``low``, ``high``: 95 % cluster interval, None below 8 source tasks. ``p``: cluster sign flips.
-    ``bound_low``, ``bound_high``: the difference if every cell without a value had turned out
-    worst and best. ``if_incomplete_wrong``: the difference when such a cell counts as wrong.
+    An arm is ``SYSTEM`` or ``SYSTEM/CONDITION``. ``margin``: of a claim of no difference, fixed
+    beforehand, in the unit of the measure (0.02 is 2 points).
     """
-
-    measure: str
-    label: str
-    condition: str
-    variant: str
-    unit: str
-    higher_is_better: bool
-    primary: bool
-    base: float | None
-    trained: float | None
-    difference: float | None
-    se: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_exact: bool
-    p_holm: float | None
-    verdict: str
-    task_weighted_difference: float | None
-    base_run_std: float | None
-    trained_run_std: float | None
-    items: int
-    clusters: int
-    cells: int
-    planned: int
-    base_cells: int
-    trained_cells: int
-    support: str
-    bound_low: float | None
-    bound_high: float | None
-    if_incomplete_wrong: float | None
-    counts: tuple[RunCounts, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One planned cell seen by both systems; None where a system has no value."""
-
-    key: Key
-    source: str
-    base: float | None
-    trained: float | None
-
-
-Item = list[tuple[Key, Scored, Scored]]  # the cells of one request: key, base's row, trained's
-
-
-def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
-    """Compare two scored systems and write ``compare.json``; returns what was written."""
-    if base == trained:
-        raise UserError(f"--base and --trained are both {base!r}; name two systems")
-    base_rows, trained_rows = load_rows(plan, base), load_rows(plan, trained)
-    variants = sorted({row.variant for row in base_rows.values()}, reverse=True)  # PUBLIC first
-    declared = primary(plan.kinds)
-    contrasts = []
-    items = paired_items(base_rows, trained_rows)
-    for group in groups(plan.kinds, variants):
-        found = pairs(items, group)
-        contrasts.append(contrast(group, found, _name(group) in declared))
-        wide = (group.measure.name, group.condition, ALL)
-        if group.variant == "PRIVATE" and "PUBLIC" in variants and wide in declared:
-            gap = Group(group.measure, group.condition, GAP)
-            contrasts.append(contrast(gap, gap_pairs(items, gap), False))
-    contrasts = adjusted(contrasts)
+    names = [trained] if isinstance(trained, str) else list(trained)
+    arms = checked_arms(base, names)
+    checked_margin(margin)
+    first = read_arm(plan, base, "--base")
+    others = [read_arm(plan, name, "--trained") for name in names]
+    systems = list(dict.fromkeys([first.system, *(one.system for one in others)]))
+    rows = {name: load_rows(plan, name) for name in systems}
+    found: list[tuple[Comparison, Contrast]] = []
+    for other in others:
+        comparison = matched_arms(plan, first, other, rows)
+        found += [(comparison, one) for one in contrasts(comparison, margin)]
+    adjusted_ones = adjusted([one for _, one in found])
     result = {
         "plan_hash": plan.hash,
         "answers": plan.answer_form,
-        "base": asdict(read_identity(identity_path(plan, base))),
-        "trained": asdict(read_identity(identity_path(plan, trained))),
+        "base": asdict(read_identity(identity_path(plan, first.system))),
+        "trained": asdict(read_identity(identity_path(plan, others[0].system))),
+        "arms": arms,
+        "margin": margin,
+        "coverage": coverage(rows),
         "warnings": [
-            *warnings(plan, base, trained, base_rows, trained_rows),
-            *(text for one in contrasts if (text := fragile(one))),
+            *warnings(plan, systems, rows),
+            *cautions(
+                [(pair.trained.name, c) for (pair, _), c in zip(found, adjusted_ones, strict=True)]
+            ),
         ],
-        "contrasts": [asdict(one) for one in contrasts],
+        "contrasts": [
+            {"arms": [pair.base.name, pair.trained.name], **one.row()}
+            for (pair, _), one in zip(found, adjusted_ones, strict=True)
+        ],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
 
 
-def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
-    """The scores of a system by (request, run), in plan order."""
-    return {(row.id, row.run): row for row in read_scores(score_path(plan, system))}
+def read_compared(plan: Plan, names: Sequence[str]) -> dict[str, Any]:
+    """What was compared. ``names``: the systems there are.
+
+    Raises ``UserError`` when ``compare.json`` is damaged, of another plan or of other systems.
+    """
+    path = plan.folder / "compare.json"
+    found = read_sealed(path, "run `python -m eval compare`")
+    if found["plan_hash"] != plan.hash:
+        raise UserError(f"{path}: of another plan; compare again")
+    for arm in found["arms"]:
+        if (system := arm.partition("/")[0]) not in names:
+            raise UserError(f"{path}: no responses of {system!r}; compare again")
+    return found
 
 
-def identity_path(plan: Plan, system: str) -> Path:
-    return plan.folder / "responses" / f"{system}.json"
+def checked_arms(base: str, trained: Sequence[str]) -> list[str]:
+    """All arms, base first. Raises ``UserError`` when one is named twice."""
+    arms = [base, *trained]
+    for name, count in Counter(arms).items():
+        if count > 1 and name == base:
+            raise UserError(f"--base and --trained are both {base!r}; name two systems")
+        if count > 1:
+            raise UserError(f"--trained {name!r} is given twice; name it once")
+    return arms
 
 
-def _name(group: Group) -> tuple[str, str, str]:
-    return (group.measure.name, group.condition, group.variant)
-
-
-def paired_items(base: Rows, trained: Rows) -> list[Item]:
-    """The cells of both systems by request, in plan order."""
-    by_item: dict[str, Item] = defaultdict(list)
-    for key, row in base.items():
-        by_item[row.id].append((key, row, trained[key]))
-    return list(by_item.values())
-
-
-def pairs(items: Iterable[Item], group: Group) -> list[Pair]:
-    """Every planned cell of the group, in plan order."""
-    measure = group.measure
-    return [
-        Pair(key, b.source, value(b, measure), value(t, measure))
-        for item in items
-        if group.holds(item[0][1]) and applies((r for _, b, t in item for r in (b, t)), measure)
-        for key, b, t in item
-    ]
-
-
-def gap_pairs(items: Iterable[Item], group: Group) -> list[Pair]:
-    """PRIVATE minus PUBLIC of each matched story, holder and run, for both systems."""
-    wide = Group(group.measure, group.condition, ALL)
-    public: dict[object, Pair] = {}
-    private: dict[object, Pair] = {}
-    for item in items:
-        halves = private if item[0][1].variant == "PRIVATE" else public
-        for pair, (_, row, _) in zip(pairs([item], wide), item, strict=False):
-            halves[pair_key(row)] = pair
-    return [
-        Pair(
-            found.key,
-            found.source,
-            _minus(found.base, public[shared].base),
-            _minus(found.trained, public[shared].trained),
+def checked_margin(margin: float | None) -> None:
+    """Raises ``UserError`` for a margin that is no distance."""
+    if margin is not None and not 0 < margin < 1:
+        raise UserError(
+            f"--margin {margin}: give a distance between 0 and 1, such as 0.02 for 2 points"
         )
-        for shared, found in private.items()
-        if shared in public
-    ]
 
 
-def _minus(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first - second
-
-
-def contrast(group: Group, planned: list[Pair], is_primary: bool) -> Contrast:
-    """The paired estimate of one group over its common support."""
-    measure = group.measure
-    common = [pair for pair in planned if pair.base is not None and pair.trained is not None]
-    estimate, test, base, trained = _estimate(common)
-    bounded = measure.unit != "count" and group.variant != GAP
-    low_bound, high_bound = _bounds(planned) if bounded else (None, None)
-    enough = estimate is not None and estimate.clusters >= MIN_CLUSTERS
-    low, high = (estimate.low, estimate.high) if estimate and enough else (None, None)
-    return Contrast(
-        measure=measure.name,
-        label=measure.label,
-        condition=group.condition,
-        variant=group.variant,
-        unit=measure.unit,
-        higher_is_better=measure.higher_is_better,
-        primary=is_primary,
-        base=base,
-        trained=trained,
-        difference=estimate.mean if estimate else None,
-        se=estimate.se if estimate else None,
-        low=low,
-        high=high,
-        p=test.p if test else None,
-        p_exact=bool(test and test.exact),
-        p_holm=None,
-        verdict=verdict(low, high, test.p if test else None, measure),
-        task_weighted_difference=estimate.mean_of_cluster_means if estimate else None,
-        base_run_std=_std([(p.key, p.base) for p in common]),
-        trained_run_std=_std([(p.key, p.trained) for p in common]),
-        items=estimate.items if estimate else 0,
-        clusters=estimate.clusters if estimate else 0,
-        cells=len(common),
-        planned=len(planned),
-        base_cells=sum(pair.base is not None for pair in planned),
-        trained_cells=sum(pair.trained is not None for pair in planned),
-        support=support_hash(pair.key for pair in common),
-        bound_low=low_bound,
-        bound_high=high_bound,
-        if_incomplete_wrong=_incomplete_wrong(planned, measure) if bounded else None,
-        counts=run_counts(common) if bounded else (),
-    )
-
-
-def _estimate(
-    common: list[Pair],
-) -> tuple[Interval | None, SignFlip | None, float | None, float | None]:
-    """Interval and test of the item differences, and both means over items."""
-    if not common:
-        return None, None, None, None
-    items: dict[str, list[Pair]] = defaultdict(list)
-    for pair in common:
-        items[pair.key[0]].append(pair)
-    sources = numbered([found[0].source for found in items.values()])
-    base = np.asarray([_mean(p.base for p in found) for found in items.values()])
-    trained = np.asarray([_mean(p.trained for p in found) for found in items.values()])
-    difference = trained - base
-    test = sign_flip(np.bincount(sources, weights=difference).astype(np.float64))
-    return cluster_interval(difference, sources), test, float(base.mean()), float(trained.mean())
-
-
-def _mean(values: Iterable[float | None]) -> float:
-    """The common support holds values only."""
-    found = [one for one in values if one is not None]
-    return sum(found) / len(found)
-
-
-def _std(values: list[tuple[Key, float | None]]) -> float | None:
-    """Run-to-run std over the items that have a value in every run of the support."""
-    runs = sorted({key[1] for key, _ in values})
-    by_item: dict[str, dict[int, float]] = defaultdict(dict)
-    for (name, run), found in values:
-        assert found is not None, "the common support holds values only"
-        by_item[name][run] = found
-    balanced = [[one[run] for run in runs] for one in by_item.values() if len(one) == len(runs)]
-    return run_std(np.asarray(balanced).mean(axis=0).tolist()) if balanced else None
-
-
-def _bounds(planned: list[Pair]) -> tuple[float | None, float | None]:
-    """The difference over all planned cells with every missing value at its worst, at its best."""
-    if not planned:
-        return None, None
-    low = high = 0.0
-    for pair in planned:
-        low += _or(pair.trained, 0.0) - _or(pair.base, 1.0)
-        high += _or(pair.trained, 1.0) - _or(pair.base, 0.0)
-    return low / len(planned), high / len(planned)
-
-
-def _incomplete_wrong(planned: list[Pair], measure: Measure) -> float | None:
-    wrong = 0.0 if measure.higher_is_better else 1.0
-    if not planned:
-        return None
-    total = sum(_or(pair.trained, wrong) - _or(pair.base, wrong) for pair in planned)
-    return total / len(planned)
-
-
-def _or(found: float | None, default: float) -> float:
-    return default if found is None else found
-
-
-def run_counts(common: Iterable[Pair]) -> tuple[RunCounts, ...]:
-    """Paired counts per run, for measures that are 0 or 1; none for others."""
-    table: dict[int, dict[tuple[bool, bool], int]] = defaultdict(lambda: defaultdict(int))
-    for pair in common:
-        if pair.base not in (0.0, 1.0) or pair.trained not in (0.0, 1.0):
-            return ()
-        table[pair.key[1]][(pair.trained == 1.0, pair.base == 1.0)] += 1
-    return tuple(
-        RunCounts(
-            run=run,
-            n11=cells[(True, True)],
-            n10=cells[(True, False)],
-            n01=cells[(False, True)],
-            n00=cells[(False, False)],
-            mid_p=mcnemar_mid_p(cells[(True, False)], cells[(False, True)]),
+def matched_arms(plan: Plan, base: Arm, trained: Arm, rows: Mapping[str, Rows]) -> Comparison:
+    """The cells that two arms share. Raises ``UserError`` when there are none to share."""
+    first, second = rows[base.system], rows[trained.system]
+    if not base.condition and not trained.condition:
+        return Comparison(base, trained, plan.kinds, paired_items(first, second))
+    if not (base.condition and trained.condition):
+        raise UserError(
+            f"{base.name} and {trained.name}: give both a condition, or neither of them"
         )
-        for run, cells in sorted(table.items())
+    kinds = plan.kinds[base.condition], plan.kinds[trained.condition]
+    if kinds[0] != kinds[1]:
+        raise UserError(
+            f"{base.condition} asks for a {kinds[0]}, {trained.condition} for a {kinds[1]}; "
+            "compare conditions that ask for the same"
+        )
+    name = base.condition
+    if base.condition != trained.condition:
+        name = f"{trained.condition} \N{MINUS SIGN} {base.condition}"
+    items = paired_items(
+        across_conditions(first, base.condition, name),
+        across_conditions(second, trained.condition, name),
     )
+    if not items:
+        raise UserError(
+            f"{base.name} and {trained.name}: no story is asked under both conditions; "
+            "plan both on the same stories"
+        )
+    return Comparison(base, trained, {name: kinds[0]}, items)
 
 
-def verdict(low: float | None, high: float | None, p: float | None, measure: Measure) -> str:
-    """One word for the table. The interval and the test must agree, or it is inconclusive."""
-    if p is None:
-        return "no pairs"
-    if low is None or high is None:
-        return "too few tasks"
-    excludes, rejects = low > 0 or high < 0, p < 0.05
-    if excludes != rejects:
-        return "inconclusive"
-    if not excludes:
-        return "no difference shown"
-    return "better" if (low > 0) == measure.higher_is_better else "worse"
+def contrasts(found: Comparison, margin: float | None) -> list[Contrast]:
+    """Every place of the tables; after each, PRIVATE - PUBLIC and the turn contrasts of it."""
+    items = found.items
+    variants = sorted({one[0][1].variant for one in items}, reverse=True)  # PUBLIC first
+    turns = turn_weights(one[0][1].turns for one in items)
+    declared = primary(found.kinds)
+    made = []
+    for group in groups(found.kinds, variants):
+        name = (group.measure.name, group.condition, group.variant)
+        made.append(contrast(group, pairs(items, group), name in declared, margin))
+        wide = (group.measure.name, group.condition, ALL)
+        if wide not in declared:
+            continue
+        if group.variant == "PRIVATE" and "PUBLIC" in variants:
+            gap = Group(group.measure, group.condition, GAP)
+            made.append(contrast(gap, gap_pairs(items, gap), False, plain=False))
+        if group.variant == variants[-1]:
+            made += _turn_contrasts(items, group, turns)
+    return made
 
 
-def fragile(one: Contrast) -> str:
-    """A sentence where incomplete answers could turn a primary verdict round; else empty."""
-    if not one.primary or one.verdict not in ("better", "worse") or one.difference is None:
-        return ""
-    ends = (one.if_incomplete_wrong, one.bound_low, one.bound_high)
-    if all(end is None or end * one.difference > 0 for end in ends):
-        return ""
-    return (
-        f"{one.label} ({one.condition}): {one.verdict} over the requests both completed "
-        f"({one.cells} of {one.planned} cells), but the incomplete ones could turn that round"
-    )
+def _turn_contrasts(
+    items: Sequence[Item], group: Group, turns: Mapping[str, Mapping[str | int, float]]
+) -> list[Contrast]:
+    """Those for which some story has every length that they need."""
+    made = []
+    for name, weights in turns.items():
+        planned = turn_pairs(items, group, weights)
+        if planned:
+            place = Group(group.measure, group.condition, name)
+            made.append(contrast(place, planned, False, plain=False))
+    return made
 
 
-def adjusted(contrasts: list[Contrast]) -> list[Contrast]:
-    """Holm over the primary contrasts that have a p; the others are exploratory."""
-    family = [one for one in contrasts if one.primary and one.p is not None]
-    values = dict(zip(map(id, family), holm([one.p or 0.0 for one in family]), strict=True))
-    return [replace(one, p_holm=values.get(id(one))) for one in contrasts]
-
-
-def warnings(plan: Plan, base: str, trained: str, base_rows: Rows, trained_rows: Rows) -> list[str]:
-    """What a reader must know before believing the table."""
+def coverage(rows: Mapping[str, Rows]) -> list[dict[str, Any]]:
+    """Planned cells by state, for each system, condition and variant, in plan order."""
     found = []
-    first, second = (read_identity(identity_path(plan, name)) for name in (base, trained))
-    if first.fingerprint == second.fingerprint:
-        found.append(f"{base} and {trained} have the same weights ({first.fingerprint})")
-    if first.prompts_hash != second.prompts_hash:
-        found.append("the rendered probe prompts differ: the chat templates are not the same")
-    drift = _prompt_drift(base_rows, trained_rows)
-    if drift:
-        found.append(f"rendered prompts differ in length on {drift} of {len(plan.ids)} requests")
-    for name in (base, trained):
-        tally = read_json(score_path(plan, name).with_suffix(".json"), "run `python -m eval score`")
-        same, several = tally["identical_requests"], tally["repeated_requests"]
-        if plan.config.sampling.temperature > 0 and several and same >= 0.95 * several:
+    for system, held in rows.items():
+        tally: dict[tuple[str, str], Counter[str]] = {}
+        for row in held.values():
+            tally.setdefault((row.condition, row.variant), Counter())[row.state] += 1
+        for (condition, variant), states in tally.items():
             found.append(
-                f"{name}: {same} of {several} requests got the same text in every run; "
-                "its runs are not independent samples"
+                {
+                    "system": system,
+                    "condition": condition,
+                    "variant": variant,
+                    "planned": states.total(),
+                    "states": dict(sorted(states.items())),
+                }
             )
     return found
+
+
+def warnings(plan: Plan, systems: Sequence[str], rows: Mapping[str, Rows]) -> list[str]:
+    """What a reader must know of the systems before believing the table; the first is the base."""
+    found = []
+    first = read_identity(identity_path(plan, systems[0]))
+    for name in systems[1:]:
+        other = read_identity(identity_path(plan, name))
+        if first.fingerprint == other.fingerprint:
+            found.append(f"{systems[0]} and {name} have the same weights ({first.fingerprint})")
+        if first.prompts_hash != other.prompts_hash:
+            found.append("the rendered probe prompts differ: the chat templates are not the same")
+        drift = _prompt_drift(rows[systems[0]], rows[name])
+        if drift:
+            found.append(
+                f"rendered prompts differ in length on {drift} of {len(plan.ids)} requests"
+            )
+    for name in systems:
+        found += [text for text in (_nothing_complete(name, rows[name].values()),) if text]
+        found += _same_text(plan, name)
+    return found
+
+
+def _nothing_complete(system: str, rows: Iterable[Any]) -> str:
+    states = Counter(row.state for row in rows)
+    if states[COMPLETE]:
+        return ""
+    listed = ", ".join(f"{state} {count}" for state, count in sorted(states.items()))
+    return f"{system} completed no request ({listed}): no measure of its answers has a value"
+
+
+def _same_text(plan: Plan, system: str) -> list[str]:
+    tally = read_tally(plan, system)
+    same, several = tally["identical_requests"], tally["repeated_requests"]
+    if plan.config.sampling.temperature > 0 and several and same >= 0.95 * several:
+        return [
+            f"{system}: {same} of {several} requests got the same text in every run; "
+            "its runs are not independent samples"
+        ]
+    return []
 
 
 def _prompt_drift(base: Rows, trained: Rows) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import UserError
+from eval.records import read_json
 
 SHOWN = ("reward", "entries", "whole_agent", "perspective", "optimality", "incomplete", "loss")
 
@@ -19,6 +20,8 @@ class Curve:
     name: str
     steps: tuple[int, ...]
     values: tuple[float, ...]
+    marks: tuple[tuple[int, str], ...] = ()
+    """Steps of the phase at which something begins, and what."""
 
 
 def read_curves(run: Path) -> list[Curve]:
@@ -39,11 +42,39 @@ def read_curves(run: Path) -> list[Curve]:
                 found = row.get(name, row.get(f"rewards/{name}"))
                 if isinstance(found, (int, float)) and math.isfinite(found):
                     points[(phase, name)][step] = float(found)
+    marks = {"grpo": stage_starts(run)}
     return [
-        Curve(phase, name, tuple(sorted(by_step)), tuple(by_step[s] for s in sorted(by_step)))
+        Curve(
+            phase,
+            name,
+            tuple(sorted(by_step)),
+            tuple(by_step[s] for s in sorted(by_step)),
+            marks.get(phase, ()),
+        )
         for (phase, name), by_step in points.items()
         if len(by_step) > 1
     ]
+
+
+def stage_starts(run: Path) -> tuple[tuple[int, str], ...]:
+    """The GRPO step that each stage of the curriculum but the first begins with, and its name.
+
+    One batch of the plan serves ``steps_per_generation * num_iterations`` steps. Empty where the
+    folder has no plan. Raises ``UserError`` when the plan or the config is damaged.
+    """
+    if not (run / "plan.json").is_file():
+        return ()
+    remedy = "restore it, or give --train another run"
+    plan, config = (read_json(run / name, remedy) for name in ("plan.json", "config.json"))
+    try:
+        grpo = config["grpo"]
+        window = int(grpo["steps_per_generation"]) * int(grpo["num_iterations"])
+        stages, batch = list(plan["grpo"]["stages"]), int(plan["grpo"]["rows_per_batch"])
+        names = sorted(set(stages))[1:]
+        starts = [stages.index(name) // batch * window + 1 for name in names]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise UserError(f"{run}: plan.json and config.json do not fit a run; {remedy}") from None
+    return tuple((start, f"stage {name}") for start, name in zip(starts, names, strict=True))
 
 
 def _row(line: str, place: str) -> tuple[str, int, dict[str, object]]:

@@ -98,12 +98,29 @@ def _draw_panels(axes: Sequence[Axes], panels: Sequence[tuple[str, list[Curve]]]
                 ax.plot(curve.steps, _smoothed(curve.values), color=color, lw=1.8, label=label)
             else:
                 ax.lines[-1].set_label(label)
+        _draw_marks(ax, curves[0].marks)
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
         ax.set_xlabel("step")
         ax.grid(axis="y", color=NEUTRAL, alpha=0.25, lw=0.6)
         if not title.endswith("loss"):
             ax.set_ylim(-0.02, 1.02)
         ax.legend(frameon=False, fontsize=8)
+
+
+def _draw_marks(ax: Axes, marks: Sequence[tuple[int, str]]) -> None:
+    """A dashed line with its name before the step that something begins with."""
+    for step, name in marks:
+        ax.axvline(step - 0.5, color=NEUTRAL, lw=1.0, ls="--")
+        ax.annotate(
+            name,
+            (step - 0.5, 1.0),
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(3, -2),
+            textcoords="offset points",
+            va="top",
+            fontsize=8,
+            color=NEUTRAL,
+        )
 
 
 def _smoothed(values: Sequence[float]) -> list[float]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from configs.errors import UserError
 from configs.evaluation import Sampling
-from eval.checkpoint import fingerprint
+from eval.checkpoint import LOAD_FAULTS, check_readable, fingerprint
 from eval.engines import Call, Served
 from eval.records import canonical, sha256
 from rewards.chat_server import Reply
+from tasks.extraction import opens_thinking
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,7 @@ class InProcess:
             engine="in_process",
             model=self._folder.name,
             fingerprint=self._fingerprint,
-            prefilled_think=prompts[0].rstrip().endswith("<think>"),
+            prefilled_think=opens_thinking(prompts[0]),
             prompts_hash=sha256(canonical(ids))[:16],
             max_model_len=self._model.config.max_position_embeddings,
         )
@@ -153,9 +154,10 @@ def _load(folder: Path) -> tuple[Any, Any]:
 
     quiet: Any = disable_progress_bar  # untyped in transformers
     quiet()
+    check_readable(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"--checkpoint {folder}: no tokenizer loads from it ({error})") from None
     if tokenizer.chat_template is None:
         raise UserError(f"{folder}: its tokenizer has no chat template; save one with it")
@@ -165,7 +167,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if cuda else torch.float32
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"--checkpoint {folder}: no model loads from it ({error})") from None
     return tokenizer, model.to("cuda" if cuda else "cpu").eval()
 

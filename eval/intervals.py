@@ -2,8 +2,9 @@
 
 d[c, j] is the difference of two systems on item j of source task c, runs averaged first. Sources:
 Miller 2024 (arXiv 2411.00640), appendix A, with the factor C/(C-1) for few clusters; sign flips by
-cluster; Fagerland, Lydersen, Laake 2013 for the McNemar mid-p; Holm 1979; Yao et al. 2024 (arXiv
-2406.12045) for pass^k. Everything here is arithmetic on arrays: no files, no random state.
+cluster; Fagerland, Lydersen, Laake 2013 for the McNemar mid-p; Schuirmann 1987 for two one-sided
+tests; Yao et al. 2024 (arXiv 2406.12045) for pass^k. Everything here is arithmetic on arrays: no
+files, no random state.
 """
 
 import math
@@ -78,16 +79,21 @@ def sign_flip(cluster_sums: Array) -> SignFlip:
     observed = abs(float(cluster_sums.sum()))
     tolerance = 1e-9 * max(1.0, float(np.abs(cluster_sums).sum()))
     if count <= EXACT_CLUSTERS:
-        codes = np.arange(2**count, dtype=np.int64)[:, None] >> np.arange(count)
-        signs = 1.0 - 2.0 * (codes & 1)
-        reached = int((np.abs(signs @ cluster_sums) >= observed - tolerance).sum())
+        reached = int((np.abs(every_sign(count) @ cluster_sums) >= observed - tolerance).sum())
         return SignFlip(reached / 2**count, True, 2**count)
-    reached = int((np.abs(_drawn_signs(count) @ cluster_sums) >= observed - tolerance).sum())
+    reached = int((np.abs(drawn_signs(count) @ cluster_sums) >= observed - tolerance).sum())
     return SignFlip((1 + reached) / (1 + NUM_FLIPS), False, NUM_FLIPS)
 
 
 @lru_cache(maxsize=4)
-def _drawn_signs(count: int) -> Array:
+def every_sign(count: int) -> Array:
+    """(2^count, count) of +1 and -1: all sign vectors."""
+    codes = np.arange(2**count, dtype=np.int64)[:, None] >> np.arange(count)
+    return np.asarray(1.0 - 2.0 * (codes & 1), dtype=np.float64)
+
+
+@lru_cache(maxsize=4)
+def drawn_signs(count: int) -> Array:
     """(NUM_FLIPS, count) of +1 and -1, the same each time; contrasts share them."""
     rng = np.random.default_rng(FLIP_SEED)
     return np.asarray(1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count)), dtype=np.float64)
@@ -101,6 +107,34 @@ def mcnemar_mid_p(n10: int, n01: int) -> float:
     up_to = float(bdtr(least, total, 0.5))
     below = float(bdtr(least - 1, total, 0.5)) if least > 0 else 0.0
     return min(1.0, 2 * up_to - (up_to - below))
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Two one-sided tests of "no difference beyond ``margin``", which was declared beforehand.
+
+    ``low``, ``high``: the 90 % cluster interval; ``shown``: it lies within the margin.
+    """
+
+    margin: float
+    low: float
+    high: float
+    p: float
+    shown: bool
+
+
+def equivalence(found: Interval, margin: float) -> Equivalence | None:
+    """None where the mean has no standard error, or one of 0."""
+    if not found.se:
+        return None
+    freedom = found.clusters - 1
+    half = float(stdtrit(freedom, 0.95)) * found.se
+    p = max(
+        float(stdtr(freedom, -(found.mean + margin) / found.se)),
+        float(stdtr(freedom, (found.mean - margin) / found.se)),
+    )
+    low, high = found.mean - half, found.mean + half
+    return Equivalence(margin, low, high, p, -margin < low and high < margin)
 
 
 def run_std(run_means: Sequence[float]) -> float | None:
@@ -118,17 +152,6 @@ def pass_hat(successes: int, runs: int, k: int) -> float:
 def pass_at(successes: int, runs: int, k: int) -> float:
     """pass@k of one item: the chance that one of k runs drawn without replacement succeeds."""
     return 1.0 - math.comb(runs - successes, k) / math.comb(runs, k)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p values, in the order given."""
-    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, number in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[number]))
-        adjusted[number] = largest
-    return adjusted
 
 
 def numbered(names: Sequence[Any]) -> npt.NDArray[np.int64]:

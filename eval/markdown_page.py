@@ -1,5 +1,6 @@
 """A `Report` as Markdown, for a terminal or a pull request."""
 
+from eval.exports import escaped_cell, table_markdown
 from eval.formatting import interval, number, p_value, signed
 from eval.page import basis, headline, how
 from eval.report import Report, SystemsTable
@@ -11,12 +12,16 @@ def markdown(report: Report) -> str:
     """The same numbers for a terminal or a pull request."""
     lines = [f"# Evaluation {report.title}", "", " ".join(headline(report)), "", basis(report), ""]
     lines += [f"> {text}" for text in report.warnings]
+    for paper in report.paper:
+        lines += table_markdown(paper)
     lines += [
+        "",
+        "## All measures",
         "",
         "| measure | condition | variant | base | trained | difference | 95 % interval | p ",
     ]
-    lines[-1] += "| p Holm | requests | tasks | covered | verdict |"
-    lines.append("|---|---|---|" + "---:|" * 9 + "---|")
+    lines[-1] += "| p max-T | q | requests | tasks | covered | verdict |"
+    lines.append("|---|---|---|" + "---:|" * 10 + "---|")
     for one in report.contrasts:
         coverage = one["cells"] / one["planned"] if one["planned"] else 0.0
         cells = [
@@ -28,7 +33,8 @@ def markdown(report: Report) -> str:
             signed(one["difference"], one["unit"]),
             interval(one),
             p_value(one["p"]),
-            p_value(one["p_holm"]) if one["primary"] else "",
+            p_value(one["p_max_t"]) if one["primary"] else "",
+            "" if one["primary"] else p_value(one["q"]),
             one["items"],
             one["clusters"],
             f"{coverage:.0%}",
@@ -53,8 +59,3 @@ def _markdown_systems(table: SystemsTable) -> list[str]:
             cells.append(DASH if one is None else f"{number(one.mean, unit)} (n {one.cells})")
         lines.append("| " + " | ".join(cells) + " |")
     return lines
-
-
-def escaped_cell(text: str) -> str:
-    """Text that cannot end a cell or a row."""
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -159,39 +159,59 @@ def planned_examples(config: EvalConfig) -> Iterator[Example]:
     return read_examples(config.examples)
 
 
+class _Census:
+    """What the requests of a plan are: their number and kinds, and hashes over all of them."""
+
+    def __init__(self) -> None:
+        self._sent, self._targets = hashlib.sha256(), hashlib.sha256()
+        self._counts: Counter[str] = Counter()
+        self._sources: set[str] = set()
+        self._first: dict[str, Example] = {}
+        self.ids: dict[str, int] = {}
+        self.tasks: set[str] = set()
+
+    def add(self, example: Example) -> None:
+        """Count the next request in plan order."""
+        self.ids[example.id] = len(self.ids)
+        self.tasks.add(example.task)
+        self._sources.add(example.source)
+        self._first.setdefault(example.condition, example)
+        self._counts[f"{example.condition}/{example.variant}"] += 1
+        self._sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
+        self._targets.update(sha256(canonical([example.id, example.target])).encode())
+
+    def hashes(self) -> dict[str, str]:
+        """Of what is sent, and of what answers are scored against."""
+        return {
+            "messages_sha256": self._sent.hexdigest(),
+            "targets_sha256": self._targets.hexdigest(),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """What ``plan.json`` says of the requests."""
+        return {
+            **self.hashes(),
+            "requests": len(self.ids),
+            "source_tasks": len(self._sources),
+            "kinds": {name: KIND_OF[one.task](one.target) for name, one in self._first.items()},
+            "counts": dict(sorted(self._counts.items())),
+        }
+
+
 def _freeze_requests(asked: Iterator[Example], part: Path, config: EvalConfig) -> dict[str, Any]:
-    """Write the examples to ``part``, hash what is sent and what is scored against, count cells."""
-    sent, targets = hashlib.sha256(), hashlib.sha256()
-    counts: Counter[str] = Counter()
-    kinds: dict[str, str] = {}
-    sources: set[str] = set()
-    tasks: set[str] = set()
-    seen: set[str] = set()
+    """Write the examples to ``part``; returns what they are."""
+    census = _Census()
     with part.open("w", encoding="utf-8") as out:
         for example in asked:
-            if example.id in seen:
+            if example.id in census.ids:
                 raise UserError(f"example id {example.id!r} is there twice; make ids unique")
-            seen.add(example.id)
-            sources.add(example.source)
-            tasks.add(example.task)
-            _refuse_task(example, tasks)
+            census.add(example)
+            _refuse_task(example, census.tasks)
             _refuse_without_judge(example, config)
-            if example.condition not in kinds:
-                kinds[example.condition] = KIND_OF[example.task](example.target)
-            counts[f"{example.condition}/{example.variant}"] += 1
-            sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
-            targets.update(sha256(canonical([example.id, example.target])).encode())
             out.write(json.dumps(asdict(example), ensure_ascii=False) + "\n")
-    if not seen:
+    if not census.ids:
         raise UserError("the config yields no examples; nothing to evaluate")
-    return {
-        "messages_sha256": sent.hexdigest(),
-        "targets_sha256": targets.hexdigest(),
-        "requests": len(seen),
-        "source_tasks": len(sources),
-        "kinds": kinds,
-        "counts": dict(sorted(counts.items())),
-    }
+    return census.facts()
 
 
 def _refuse_task(example: Example, tasks: set[str]) -> None:
@@ -260,20 +280,39 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+_AGAIN = "restore it, or plan again into a new folder"
+
+
 def read_plan(folder: Path) -> Plan:
     """Open a frozen plan folder. Raises ``UserError`` when it is none, or was changed since."""
-    raw = read_json(folder / "plan.json", "make it with `python -m eval plan`")
+    place = folder / "plan.json"
+    raw = read_json(place, "make it with `python -m eval plan`")
     try:
         config = EvalConfig.model_validate_json(json.dumps(raw["config"]))
     except (KeyError, ValidationError):
-        raise UserError(f"{folder}/plan.json: not a plan of this version; plan again") from None
-    sent, targets = hashlib.sha256(), hashlib.sha256()
-    ids: dict[str, int] = {}
+        raise UserError(f"{place}: not a plan of this version; plan again") from None
+    census = _Census()
     for example in read_examples(folder / "requests.jsonl"):
-        ids[example.id] = len(ids)
-        sent.update(sha256(canonical([example.id, list(example.messages)])).encode())
-        targets.update(sha256(canonical([example.id, example.target])).encode())
-    found = (sent.hexdigest(), targets.hexdigest())
-    if found != (raw["messages_sha256"], raw["targets_sha256"]):
-        raise UserError(f"{folder}/requests.jsonl: changed since it was frozen; plan again")
-    return Plan(folder, raw["plan_hash"], config, ids, raw["kinds"])
+        census.add(example)
+        _refuse_task(example, census.tasks)
+    if any(raw.get(name) != found for name, found in census.hashes().items()):
+        raise UserError(
+            f"{folder}/requests.jsonl: changed since it was frozen, or plan.json was; {_AGAIN}"
+        )
+    _refuse_edited(place, raw, _plan_facts(config, census.facts()))
+    return Plan(folder, raw["plan_hash"], config, census.ids, raw["kinds"])
+
+
+def _refuse_edited(place: Path, raw: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Every fact, but the config, follows from the requests; the hash from them and the config."""
+    fields = differing({**raw, "config": None}, {**now, "config": None})
+    if fields:
+        raise UserError(
+            f"{place}: was edited or damaged: {', '.join(fields)} by the requests beside it; "
+            f"{_AGAIN}"
+        )
+    if raw.get("plan_hash") != now["plan_hash"]:
+        raise UserError(
+            f"{place}: was edited or damaged: plan_hash is {_short(raw.get('plan_hash'))}, its "
+            f"sampling, runs and requests give {now['plan_hash']}; {_AGAIN}"
+        )

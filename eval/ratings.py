@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from configs.errors import UserError
-from tasks.basis.documents import read_text
+from tasks.documents import read_text
 
 COLUMNS: Final[Mapping[str, str]] = {
     "id": "the rated answer (required)",

@@ -10,7 +10,7 @@ Files of one plan folder::
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
     compare.json            paired comparison                   (compare)
-    report.html, .md, .png                                      (report)
+    report.html, .md, .csv, .parquet, .tex, .png                (report)
 """
 
 import hashlib
@@ -20,9 +20,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from configs.errors import UserError
+from tasks.documents import is_whole
 
 Key = tuple[str, int]  # (request id, run from 1)
 
@@ -147,6 +149,12 @@ REPEATED = ("id", "source", "story", "variant", "condition", "holder", "state", 
 Record = Response | Scored | KeptJudgement
 RecordT = TypeVar("RecordT", Response, Scored, KeptJudgement)
 
+# The declared type of each field of each record.
+_KINDS: dict[str, dict[str, Any]] = {
+    record.__name__: {item.name: item.type for item in fields(record)}
+    for record in (Identity, Response, Scored, KeptJudgement)
+}
+
 
 def canonical(value: object) -> str:
     """JSON text that does not depend on dict order, for hashing."""
@@ -168,21 +176,58 @@ def from_line(line: str, record_type: type[RecordT], place: str) -> RecordT:
     """The inverse of ``to_line``. Raises ``UserError`` naming ``place``."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
-    names = {item.name for item in fields(record_type)}
-    if not isinstance(row, dict) or set(row) != names:
+    kinds = _KINDS[record_type.__name__]
+    if not isinstance(row, dict) or set(row) != set(kinds):
         raise UserError(
             f"{place}: not a {record_type.__name__} record; remove that line, run again"
+        )
+    wrong = next((name for name, kind in kinds.items() if not _fits(row[name], kind)), None)
+    if wrong is not None:
+        raise UserError(
+            f"{place}: {wrong}: {json.dumps(row[wrong])[:40]} is not what a {record_type.__name__} "
+            "record holds there; remove that line, run again"
         )
     return record_type(**row)
 
 
+def decode(raw: bytes, record_type: type[RecordT], place: str) -> RecordT:
+    """The record of one line. Raises ``UserError`` naming ``place``."""
+    try:
+        line = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{place}: not UTF-8; remove that line, run again") from None
+    return from_line(line, record_type, place)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value read from JSON is of a declared type; a whole number is a float too."""
+    if kind is str or kind is bool:
+        return isinstance(value, kind)
+    if kind is int or kind is float:
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if kind is NoneType:
+        return value is None
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in inner
+    if origin is UnionType:
+        return any(_fits(value, one) for one in inner)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    assert origin is Sequence, f"records hold no {kind}"
+    return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+
+
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write all lines or nothing: a stopped command leaves the old file."""
+    """Write all lines or nothing: a stopped command leaves the old file.
+
+    Half of a surrogate pair, which a model's text may hold, is written as JSON spells it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as out:
         out.writelines(lines)
     os.replace(part, path)
 
@@ -192,13 +237,30 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
 
 
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """JSON that only a command writes and another reads, with a hash over itself."""
+    write_json(path, {**value, "sha256": _seal(value)})
+
+
+def read_sealed(path: Path, remedy: str) -> dict[str, Any]:
+    """What ``write_sealed`` wrote. Raises ``UserError`` when it was edited or damaged since."""
+    value = read_json(path, remedy)
+    if value.pop("sha256", None) != _seal(value):
+        raise UserError(f"{path}: was edited or damaged since it was written; {remedy}")
+    return value
+
+
+def _seal(value: Mapping[str, Any]) -> str:
+    return sha256(canonical(json.loads(json.dumps(value))))
+
+
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
     """A JSON object from ``path``. Raises ``UserError`` with ``remedy`` when there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; {remedy}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: not JSON; {remedy}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no JSON object; {remedy}")
@@ -208,9 +270,13 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
 def read_identity(path: Path) -> Identity:
     """The identity file of one system. Raises ``UserError`` when it is not one."""
     raw = read_json(path, "`python -m eval run` writes it")
-    if set(raw) != {item.name for item in fields(Identity)}:
+    kinds = _KINDS["Identity"]
+    if set(raw) != set(kinds) or not all(_fits(raw[name], kind) for name, kind in kinds.items()):
         raise UserError(f"{path}: not an identity file; move it and its .jsonl away, run again")
-    return Identity(**raw)
+    identity = Identity(**raw)
+    if identity.system != path.stem or not all(is_whole(str(text)) for text in raw.values()):
+        raise UserError(f"{path}: not the identity of {path.stem!r}; restore it")
+    return identity
 
 
 def write_identity(path: Path, identity: Identity) -> None:
@@ -222,15 +288,26 @@ def read_scores(path: Path) -> Iterator[Scored]:
     """Stream the scores of one system."""
     if not path.exists():
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            row = from_line(line, Scored, f"{path}:{number}")
-            if row.state not in STATES:
-                raise UserError(
-                    f"{path}:{number}: state {row.state!r} is none of this version; "
-                    "run `python -m eval score` again"
-                )
-            yield _shared(row)
+            place = f"{path}:{number}"
+            yield _shared(_checked(decode(line, Scored, place), place))
+
+
+def _checked(row: Scored, place: str) -> Scored:
+    """The row, if its state is one there is and every score in it a finite number.
+
+    Raises ``UserError`` naming ``place``.
+    """
+    if row.state not in STATES:
+        raise UserError(
+            f"{place}: state {row.state!r} is none of this version; "
+            "run `python -m eval score` again"
+        )
+    for name, found in [*row.measures.items(), ("reward", row.reward)]:
+        if found is not None and not abs(found) <= sys.float_info.max:  # true of NaN too
+            raise UserError(f"{place}: {name} is {found!r}, not a finite number; score again")
+    return row
 
 
 def _shared(row: Scored) -> Scored:

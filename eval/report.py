@@ -1,32 +1,29 @@
-"""Scores and comparison -> ``report.html``, ``report.md``, ``report.png``.
+"""Scores and comparison of a calendar plan -> all that its report shows.
 
-The page holds everything it shows: no script, no font, no address. What a model or a data file
-wrote is escaped. Nothing of the clock goes in: the same scores give the same bytes.
+Nothing of the clock goes in: the same scores give the same bytes. ``eval.publish`` writes it.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from eval.compare import load_rows
+from eval.calendar_cases import calendar_payload
+from eval.compare import read_compared
 from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
+from eval.pairing import load_rows
+from eval.paper import PaperTable, shared_tables
+from eval.paper_calendar import TurnCurve, calendar_tables, turn_curves
 from eval.plan import Plan
-from eval.records import COMPLETE, Identity, read_identity, read_json, read_scores
-from eval.responses import Index, read_at, read_index
-from eval.scoring import policy_path, score_path, systems
-from tasks.calbench.answers import Belief, read
+from eval.records import Identity, read_identity, read_json
+from eval.scoring import policy_path, read_planned, read_tally, systems
 from tasks.calbench.policies import POLICIES
-from tasks.calbench.reference import parse
-from tasks.example import Example
-
-NUM_EXAMPLES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +44,27 @@ class SystemsTable:
     rows: tuple[SystemRow, ...]
 
 
-Grid = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one system wrote to one request, and how it was judged.
-
-    ``grid``: of a complete belief, per agent its (stated, right) entries; else empty.
-    """
-
-    system: str
-    text: str
-    verdict: str
-    grid: Grid
-
-
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """One request with the answers of the compared systems and a right one."""
-
-    request: str
-    heading: str
-    question: str
-    right_answer: str
-    answers: tuple[Answer, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that the page shows. ``contrasts`` are the rows of ``compare.json``."""
+    """All that the report shows. ``contrasts``: the rows of ``compare.json`` for the first trained
+    arm; ``all_contrasts``: for every arm. ``cases``: JSON of the case browser."""
 
     title: str
     plan_facts: Mapping[str, Any]
     base: str
     trained: str
     contrasts: tuple[Mapping[str, Any], ...]
+    all_contrasts: tuple[Mapping[str, Any], ...]
+    coverage: tuple[Mapping[str, Any], ...]
+    paper: tuple[PaperTable, ...]
+    turn_curves: tuple[TurnCurve, ...]
     warnings: tuple[str, ...]
     tables: tuple[SystemsTable, ...]
     states: Mapping[str, Mapping[str, int]]
     tokens: Mapping[str, int]
     identities: tuple[Identity, ...]
     curves: tuple[Curve, ...]
-    examples: tuple[SideBySide, ...]
+    cases: str
     versions: Mapping[str, str]
 
 
@@ -101,21 +76,26 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash:
-        raise UserError(f"{plan.folder}/compare.json: of another plan; compare again")
+    compared = read_compared(plan, names)
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in names
-    }
+    arms, contrasts = compared["arms"], tuple(compared["contrasts"])
+    first = tuple(one for one in contrasts if one["arms"] == arms[:2])
+    shown = {arm.partition("/")[0]: rows[arm.partition("/")[0]] for arm in arms}
+    tallies = {name: read_tally(plan, name) for name in names}
     return Report(
         title=plan.title,
         plan_facts=read_json(plan.folder / "plan.json", "plan again"),
-        base=base,
-        trained=trained,
-        contrasts=tuple(compared["contrasts"]),
+        base=arms[0],
+        trained=arms[1],
+        contrasts=first,
+        all_contrasts=contrasts,
+        coverage=tuple(compared["coverage"]),
+        paper=(
+            *calendar_tables(shown, plan.kinds, contrasts),
+            *shared_tables(contrasts, compared["coverage"]),
+        ),
+        turn_curves=tuple(turn_curves(shown, plan.kinds)),
         warnings=tuple(compared["warnings"]),
         tables=tuple(systems_tables(plan, rows, base, trained)),
         states={name: tally["states"] for name, tally in tallies.items()},
@@ -124,7 +104,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
             read_identity(plan.folder / "responses" / f"{name}.json") for name in names
         ),
         curves=tuple(read_curves(train_run)) if train_run else (),
-        examples=tuple(side_by_side(plan, base, trained, rows)),
+        cases=calendar_payload(plan, list(dict.fromkeys([base, trained, *shown])), rows),
         versions=package_versions(),
     )
 
@@ -139,10 +119,10 @@ def systems_tables(
     plan: Plan, rows: Mapping[str, Rows], base: str, trained: str
 ) -> list[SystemsTable]:
     """One table per condition: compared systems first, then others, then deterministic policies."""
-    order = [base, trained, *sorted(set(rows) - {base, trained})]
+    order = dict.fromkeys([base, trained, *sorted(rows)])
     named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
     for policy in POLICIES:
-        found = read_scores(policy_path(plan, policy))
+        found = read_planned(plan, policy_path(plan, policy), [1])
         named.append((policy, True, {(row.id, row.run): row for row in found}))
     return [
         SystemsTable(
@@ -185,90 +165,3 @@ def _cells(rows: Rows, condition: str, kind: str) -> dict[str, Summary]:
     for variant in variants:
         cells[f"{head.name}/{variant}"] = summarize(paired, Group(head, condition, variant))
     return cells
-
-
-def side_by_side(plan: Plan, base: str, trained: str, rows: Mapping[str, Rows]) -> list[SideBySide]:
-    """A few requests of run 1: where the systems differ most, in both directions, PRIVATE first."""
-    chosen = set(_chosen(plan, rows[base], rows[trained]))
-    logs = {}
-    for name in (base, trained):
-        path = plan.folder / "responses" / f"{name}.jsonl"
-        logs[name] = (path, read_index(path, plan.holds))
-    found = []
-    for example in plan.requests():
-        if example.id in chosen:
-            answers = tuple(
-                _answer(plan, name, example, rows[name], *logs[name]) for name in (base, trained)
-            )
-            found.append(_beside(example, answers))
-    return found
-
-
-def _chosen(plan: Plan, base: Rows, trained: Rows) -> list[str]:
-    """Per condition: the clearest gain and the clearest loss, PRIVATE first, then plan order."""
-    gains: list[tuple[str, bool, float, str]] = []
-    for name in plan.ids:
-        first, second = base[(name, 1)], trained[(name, 1)]
-        if first.reward is not None and second.reward is not None:
-            private = first.variant == "PRIVATE"
-            gains.append((first.condition, private, second.reward - first.reward, name))
-    chosen: list[str] = []
-    for condition in plan.kinds:
-        here = [one for one in gains if one[0] == condition]
-        for sign in (1, -1):
-            moved = [one for one in here if sign * one[2] > 0]
-            if moved:
-                chosen.append(max(moved, key=lambda one: (abs(one[2]), one[1]))[3])
-    return chosen[:NUM_EXAMPLES]
-
-
-def _answer(
-    plan: Plan, name: str, example: Example, rows: Rows, path: Path, index: Index
-) -> Answer:
-    row = rows[(example.id, 1)]
-    offset = index.offsets.get((example.id, 1))
-    text = ""
-    if offset is not None:
-        with path.open("rb") as log:
-            text = read_at(log, offset).text
-    identity = read_identity(path.with_suffix(".json"))
-    grid = _grid(example, text, identity.prefilled_think) if row.state == COMPLETE else ()
-    return Answer(name, text, _verdict(row.state, row.reward, row.measures), grid)
-
-
-def _grid(example: Example, text: str, prefilled_think: bool) -> Grid:
-    reference = parse(example.target)
-    answer = read(text, reference, prefilled_think)
-    if not isinstance(answer, Belief):
-        return ()
-    return tuple(
-        (agent, tuple((one or "?", right) for one, right in zip(stated, true, strict=True)))
-        for agent, stated, true in zip(
-            reference.agents, answer.entries, reference.belief, strict=True
-        )
-    )
-
-
-def _verdict(state: str, reward: float | None, measures: Mapping[str, float]) -> str:
-    if reward is None:
-        return state
-    words = [f"reward {reward:.2f}"]
-    if "entries" in measures:
-        whole = (
-            "right" if measures["whole_agent"] else f"{measures['entries']:.1%} of entries right"
-        )
-        words.append(whole)
-    for name in ("optimal", "dearer", "infeasible"):
-        if measures.get(name):
-            words.append(name)
-    return ", ".join([*words, *([state] if state != COMPLETE else [])])
-
-
-def _beside(example: Example, answers: Sequence[Answer]) -> SideBySide:
-    return SideBySide(
-        request=example.id,
-        heading=f"{example.condition}, {example.variant}, holder {example.holder}",
-        question=example.messages[-1]["content"],
-        right_answer=example.reference_answer,
-        answers=tuple(answers),
-    )

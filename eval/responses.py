@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from configs.errors import UserError
-from eval.records import FINAL, Key, Response
-from eval.row_log import decode
+from eval.records import FINAL, Key, Response, decode
 
 
 @dataclass(slots=True)

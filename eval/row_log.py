@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from configs.errors import UserError
-from eval.records import Record, RecordT, from_line, to_line
+from eval.records import Record, to_line
 
 
 class LineLog:
@@ -48,15 +48,6 @@ class RowLog(LineLog):
     def append(self, record: Record) -> None:
         """Write one row."""
         self.append_line(to_line(record))
-
-
-def decode(raw: bytes, record_type: type[RecordT], place: str) -> RecordT:
-    """The record of one line. Raises ``UserError`` naming ``place``."""
-    try:
-        line = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{place}: not UTF-8; remove that line, run again") from None
-    return from_line(line, record_type, place)
 
 
 def _drop_torn_line(path: Path, log: BinaryIO) -> None:

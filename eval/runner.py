@@ -157,6 +157,7 @@ def _identity(plan: Plan, system: str, served: Served) -> Identity:
 
 
 def _probes(plan: Plan) -> list[Call]:
+    """The first request of each condition."""
     found: dict[str, Call] = {}
     for example in plan.requests():
         if example.condition not in found:

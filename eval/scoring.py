@@ -6,9 +6,11 @@ the same reader, once per request, as systems of their own.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from configs.errors import UserError
 from eval.measures import measure
@@ -20,9 +22,11 @@ from eval.records import (
     Response,
     Scored,
     read_identity,
+    read_scores,
+    read_sealed,
     to_line,
     write_atomically,
-    write_json,
+    write_sealed,
 )
 from eval.responses import Index, read_at, read_index
 from rewards.composition import score
@@ -71,6 +75,29 @@ def policy_path(plan: Plan, policy: str) -> Path:
     return plan.folder / "scores" / "policies" / f"{policy.replace(' ', '_')}.jsonl"
 
 
+def read_planned(plan: Plan, path: Path, runs: Iterable[int]) -> Iterator[Scored]:
+    """Stream scores that hold one row for every planned (request, run), in plan order.
+
+    Raises ``UserError`` when they do not.
+    """
+    rows = read_scores(path)
+    for number, (name, run) in enumerate(product(plan.ids, runs), 1):
+        row = next(rows, None)
+        if row is None or (row.id, row.run) != (name, run):
+            found = "the file ends" if row is None else f"{row.id!r} run {row.run} is there"
+            raise UserError(
+                f"{path}:{number}: expected the score of {name!r} run {run}, {found}; score again"
+            )
+        yield row
+    if next(rows, None) is not None:
+        raise UserError(f"{path}: holds more rows than the plan has; score again")
+
+
+def read_tally(plan: Plan, system: str) -> dict[str, Any]:
+    """What scoring one system found, as written beside its scores. Raises ``UserError``."""
+    return read_sealed(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
+
+
 def score_system(plan: Plan, system: str) -> Tally:
     """Write the scores of one system.
 
@@ -82,7 +109,7 @@ def score_system(plan: Plan, system: str) -> Tally:
     lines = _system_lines(plan, path, index, identity, states, tokens)
     write_atomically(score_path(plan, system), lines)
     tally = tally_of(plan, index, states, tokens)
-    write_json(score_path(plan, system).with_suffix(".json"), asdict(tally))
+    write_sealed(score_path(plan, system).with_suffix(".json"), asdict(tally))
     return tally
 
 

@@ -26,8 +26,8 @@ def paired_table(report: Report) -> str:
 
 PAIRED_NOTE = (
     "Over the cells that are complete for both. The interval and p treat the source task as the "
-    "unit. Rows in bold were declared beforehand and share one Holm correction; all others are "
-    "exploratory. Blue: better; orange: worse; grey: not shown."
+    "unit. Rows in bold were declared beforehand, p adjusted together by max-T; all others are "
+    "exploratory, with Benjamini-Hochberg q. Blue: better; orange: worse; grey: not shown."
 )
 
 
@@ -48,7 +48,7 @@ def _is_main(one: Mapping[str, Any]) -> bool:
 def _contrast_table(report: Report, contrasts: Sequence[Mapping[str, Any]]) -> str:
     head = (
         f"<tr><th></th><th>{escape(report.base)}</th><th>{escape(report.trained)}</th>"
-        "<th>difference</th><th>95 % interval</th><th></th><th>p</th><th>p Holm</th>"
+        "<th>difference</th><th>95 % interval</th><th></th><th>p</th><th>p adj.</th>"
         "<th>requests<br>(tasks)</th><th>covered</th></tr>"
     )
     scales = {
@@ -80,8 +80,8 @@ def _contrast_row(one: Mapping[str, Any], scale: float) -> str:
         f'<td class="{kind}">{signed(one["difference"], one["unit"])}</td>',
         f"<td>{interval(one)}</td>",
         f"<td>{_forest(one, scale)}</td>",
-        f"<td>{p_value(one['p'])}</td>",
-        f"<td>{p_value(one['p_holm']) if one['primary'] else ''}</td>",
+        f"<td>{escape(p_value(one['p']))}</td>",
+        f"<td>{escape(p_value(one['p_max_t'] if one['primary'] else one['q']))}</td>",
         f'<td>{one["items"]:,} <span class="muted">({one["clusters"]})</span></td>',
         f"<td>{coverage:.0%}</td>",
     ]
@@ -130,7 +130,7 @@ def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str
     for one in contrasts:
         total = summed(one["counts"])
         counts = " / ".join(str(total[name]) for name in ("n11", "n10", "n01", "n00"))
-        mid = " ".join(p_value(run["mid_p"]) for run in one["counts"])
+        mid = escape(" ".join(p_value(run["mid_p"]) for run in one["counts"]))
         bounds = wrong = ""
         if one["bound_low"] is not None:
             ends = (signed(one[name], one["unit"]) for name in ("bound_low", "bound_high"))

@@ -39,13 +39,14 @@ def rubric_score(
     value, note = _value(fractions, config), _note(judged, dimensions)
     if value is not None and not concise:
         value = max(0.0, value - config.over_length)
-    return Score(value, parts, note)
+    failures = {PART_OF[n]: judged[n].reason for n in dimensions if judged[n].scores is None}
+    return Score(value, parts, note, failures)
 
 
 def _value(fractions: Mapping[str, float | None], config: RubricReward) -> float | None:
     """Weighted mean; None when a part that counts was not judged, or none counts."""
     total = weight_sum = 0.0
-    for part, fraction in fractions.items():
+    for part, fraction in _gated(fractions, config).items():
         weight = config.weight(part)
         if not weight:
             continue
@@ -54,6 +55,22 @@ def _value(fractions: Mapping[str, float | None], config: RubricReward) -> float
         total += weight * fraction
         weight_sum += weight
     return total / weight_sum if weight_sum else None
+
+
+def _gated(
+    fractions: Mapping[str, float | None], config: RubricReward
+) -> Mapping[str, float | None]:
+    """The fractions after the gates. A gate on what was not judged leaves its part unknown."""
+    gated = dict(fractions)
+    for gate in config.gates:
+        if gate.part not in fractions or gate.needs not in fractions:
+            continue
+        needed = fractions[gate.needs]
+        if needed is None:
+            gated[gate.part] = None
+        elif needed < gate.at_least:
+            gated[gate.part] = 0.0
+    return gated
 
 
 def _note(judged: Mapping[Dimension, Judgement], dimensions: Collection[Dimension]) -> str:

@@ -172,7 +172,13 @@ class RubricMaker:
             self._failing = f"judge: {broken.error or broken.reason}"
 
     def _watched(self, made: Made) -> Made:
-        """``made`` itself, counted."""
+        """``made`` itself, counted.
+
+        What fails without a list once the run has been given up raises ``EndpointFailing``
+        instead: workers end in the same moment or not, and a run that stops at N failures has N.
+        """
+        if made.state == "failed" and not made.criteria:
+            self.raise_if_failing()
         self._failures_in_row = self._failures_in_row + 1 if made.state == "failed" else 0
         if self._failures_in_row >= self._config.max_failures_in_row and not self._failing:
             self._failing = (

@@ -1,7 +1,7 @@
 """Score: what a reward returns, the same in training and in evaluation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,9 +9,11 @@ class Score:
     """``value`` is the one number trained on; ``parts`` keep every component under its own name.
 
     A part that does not apply, or that could not be judged, is ``None``; it never becomes 0.
-    ``value`` is ``None`` only when no weighted part applies.
+    ``value`` is ``None`` when no weighted part applies, or one could not be judged. ``failures``:
+    the parts that could not be judged, each with the reason.
     """
 
     value: float | None
     parts: Mapping[str, float | None]
     note: str = ""
+    failures: Mapping[str, str] = field(default_factory=dict)

@@ -5,9 +5,10 @@ A row carries the hash of the gold it was made from; a row of another gold is no
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 from configs.errors import UserError
 from eval.row_log import LineLog
@@ -16,7 +17,7 @@ from rewards.rubric_maker import Made
 
 Key = tuple[str, str]
 """(instance, dimension)"""
-_TUPLES = ("criteria", "objections", "gold", "nothing")
+_LISTS = {"criteria": str, "objections": str, "gold": int, "nothing": int}
 
 
 def key(one: Gold | Made) -> Key:
@@ -57,12 +58,26 @@ def gold_hash(gold: Gold) -> str:
 def _decode(raw: bytes, place: str) -> tuple[Made, str]:
     names = {item.name for item in fields(Made)} | {"gold_hash"}
     try:
-        row: Mapping[str, object] = json.loads(raw)
-    except ValueError:
+        row: Any = json.loads(raw)
+    except (ValueError, RecursionError):
         row = {}
     if not isinstance(row, dict) or row.keys() != names:
         raise UserError(f"{place}: not a row of this log; remove that line, run again")
-    made_from = str(row.pop("gold_hash"))
-    for name in _TUPLES:
+    wrong = next((name for name in names if not _fits(name, row[name])), None)
+    if wrong is not None:
+        raise UserError(
+            f"{place}: {wrong}: {json.dumps(row[wrong])[:40]} is not what this log holds there; "
+            "remove that line, run again"
+        )
+    made_from = row.pop("gold_hash")
+    for name in _LISTS:
         row[name] = tuple(row[name])
     return Made(**row), made_from
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _LISTS:
+        return isinstance(value, list) and all(type(one) is _LISTS[name] for one in value)
+    if name == "state":
+        return value in ("accepted", "rejected", "failed")
+    return type(value) is (int if name == "tries" else str)

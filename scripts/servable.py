@@ -1,6 +1,7 @@
 """What vLLM needs of a checkpoint, checked before a server is started. Standard library only."""
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ def find_servable(checkpoint: str) -> Servable:
     Raises ``UserError`` for a folder that is missing or that lacks a config, weights, a tokenizer
     or a chat template.
     """
-    folder = Path(checkpoint).expanduser()
+    folder = Path(os.path.expanduser(checkpoint))
     if folder.is_dir():
         return _check_folder(folder.resolve())
     if folder.exists():
@@ -101,8 +102,8 @@ def _check_weights(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     if index.exists():
         shards = _read_object(index).get("weight_map")
-        names = set(shards.values()) if isinstance(shards, dict) else set()
-        missing = sorted(str(name) for name in names if not (folder / str(name)).exists())
+        names = set(map(str, shards.values())) if isinstance(shards, dict) else set()
+        missing = sorted(name for name in names if not (folder / name).exists())
         if missing:
             raise UserError(
                 f"{folder} lacks {len(missing)} of its {len(names)} weight files (first: "

@@ -22,6 +22,7 @@ that failed, 130 when interrupted before it was ready. After a failure nothing i
 """
 
 import argparse
+import math
 import os
 import signal
 import socket
@@ -86,15 +87,12 @@ def parser() -> argparse.ArgumentParser:
 
 def serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
     """Check the input, start the server, wait for its first answer, and stay or return."""
+    check_numbers(options.max_model_len, options.timeout)
     servable = find_servable(options.checkpoint)
     check_port(options.port)
-    max_model_len = options.max_model_len or DEFAULT_MAX_MODEL_LEN
-    if servable.max_positions and not options.max_model_len:
-        max_model_len = min(max_model_len, servable.max_positions)
-    if max_model_len < 1:
-        raise UserError(
-            f"--max-model-len {max_model_len} is not a number of tokens; give 1 or more"
-        )
+    max_model_len = options.max_model_len
+    if max_model_len is None:
+        max_model_len = min(DEFAULT_MAX_MODEL_LEN, servable.max_positions or DEFAULT_MAX_MODEL_LEN)
     if not servable.is_folder:
         say(f"{options.checkpoint} is no folder here: taken as a hub model")
     on_gpu = has_gpu()
@@ -111,6 +109,16 @@ def serve(options: argparse.Namespace, extra: tuple[str, ...]) -> int:
     )
     pid_file = (options.pid_file or places / f"port-{options.port}.pid").absolute()
     return run_server(plan, options.timeout, pid_file, background=options.background)
+
+
+def check_numbers(max_model_len: int | None, timeout_s: float) -> None:
+    """Raises ``UserError`` for a length or a time that can be none."""
+    if max_model_len is not None and max_model_len < 1:
+        raise UserError(
+            f"--max-model-len {max_model_len} is not a number of tokens; give 1 or more"
+        )
+    if not 0 < timeout_s < math.inf:  # not a number is refused too
+        raise UserError(f"--timeout {timeout_s:g} is not a time; give seconds above 0, e.g. 900")
 
 
 def check_port(port: int) -> None:

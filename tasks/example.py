@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from configs.errors import UserError
+from tasks.documents import is_whole
 
 
 class Message(TypedDict):
@@ -52,16 +53,46 @@ def read_examples(path: Path) -> Iterator[Example]:
 
     Raises ``UserError`` naming file and line when a line is not one.
     """
-    names = {field.name for field in fields(Example)}
-    with path.open(encoding="utf-8") as lines:
+    try:
+        lines = path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); make it again") from None
+    with lines:
         for number, line in enumerate(lines, 1):
+            place = f"{path}:{number}"
             try:
-                row = json.loads(line)
-            except ValueError:
-                raise UserError(
-                    f"{path}:{number}: not a JSON object; make the file again"
-                ) from None
-            if not isinstance(row, dict) or set(row) != names:
-                raise UserError(f"{path}:{number}: not an example; expected {sorted(names)}")
-            row["messages"] = tuple(row["messages"])
-            yield Example(**row)
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError:
+                raise UserError(f"{place}: not UTF-8; make the file again") from None
+            except (ValueError, RecursionError):
+                raise UserError(f"{place}: not a JSON object; make the file again") from None
+            yield _example(row, place)
+
+
+_NAMES = {field.name for field in fields(Example)}
+
+
+def _example(row: Any, place: str) -> Example:
+    if not isinstance(row, dict) or set(row) != _NAMES:
+        raise UserError(f"{place}: not an example; expected {sorted(_NAMES)}")
+    for name, value in row.items():
+        if name == "messages":
+            fits = isinstance(value, list) and all(map(_is_message, value))
+        elif name == "turns":
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        else:
+            fits = isinstance(value, str) and is_whole(value)
+        if not fits:
+            raise UserError(
+                f"{place}: {name}: {json.dumps(value)[:40]} is refused; make the file again"
+            )
+    row["messages"] = tuple(row["messages"])
+    return Example(**row)
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == {"role", "content"}
+        and all(isinstance(text, str) and is_whole(text) for text in value.values())
+    )

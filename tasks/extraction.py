@@ -1,16 +1,17 @@
 """Completion text -> the one JSON object in it that answers; the first step of every task's reader.
 
-Thinking is cut off first, then the text is searched for top-level JSON objects, and the last
-readable one that holds the key asked for is the answer. Prose, fences and brackets around an
-object carry no content. A trailing comma is the only repair; an object that does not close is
-never completed, and nothing inside it is taken for an answer. Time is linear in the text.
+Thinking is cut off first: what stands before the last ``</think>`` is thinking, an answer there
+too. Then the text is searched for top-level JSON objects, and the last readable one that holds
+the key asked for is the answer. Prose, fences and brackets around an object carry no content. A
+trailing comma is the only repair; an object that breaks or does not close is never completed, and
+nothing inside it is taken for an answer. Time is linear in the text.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
 MAX_CHARACTERS: Final = 200_000
@@ -79,18 +80,12 @@ def find_object(text: str, key: str) -> Found | Incomplete:
     if len(text) > MAX_CHARACTERS:
         return Incomplete("too_long")
     answer: Found | Incomplete = Incomplete("no_answer")
-    shallow = text.count("{") + text.count("[") <= MAX_DEPTH
-    position = 0
-    while opening := _OPENING.search(text, position):
-        try:
-            found, repaired, position = _read_object(text, opening.start(), shallow)
-        except _BrokenError as error:
-            position = error.position
-            if isinstance(answer, Incomplete):
-                answer = Incomplete("unparseable")
-            continue
-        if values := _held(found, key):
-            answer = Found(values, repaired)
+    for start, whole in _top_level(text):
+        if whole is not None:
+            values = _held(whole.pairs, key)
+            answer = Found(values, whole.repaired) if values else answer
+        elif isinstance(answer, Incomplete) and _JSON_OPENING.match(text, start):
+            answer = Incomplete("unparseable")
     return answer
 
 
@@ -102,16 +97,37 @@ def find_answer(text: str, key: str, prefilled_think: bool = False) -> Found | I
 
 def top_level_objects(text: str) -> "Iterator[tuple[int, Object | None]]":
     """Where each top-level object of ``text`` begins, and its pairs; None for one that breaks."""
+    for start, whole in _top_level(text):
+        yield start, whole.pairs if whole else None
+
+
+def _top_level(text: str) -> "Iterator[tuple[int, _Whole | None]]":
+    """Where each top-level object begins, and the object; None for one that breaks.
+
+    One that breaks reaches to where its brackets close. If they never do, it hides those after it
+    that stand where a value of it would; one that follows prose was written anew.
+    """
     shallow = text.count("{") + text.count("[") <= MAX_DEPTH
     position = 0
+    unclosed = False
     while opening := _OPENING.search(text, position):
+        start = opening.start()
+        hidden = unclosed and _stands_as_value(text, start)
+        whole: _Whole | None = None
         try:
-            pairs, _, position = _read_object(text, opening.start(), shallow)
+            whole = _read_object(text, start, shallow)
+            position = whole.end
         except _BrokenError as error:
-            position = error.position
-            yield opening.start(), None
-        else:
-            yield opening.start(), pairs
+            end = None if unclosed else _closing(text, start)  # looked for once: linear time
+            unclosed = unclosed or end is None
+            position = end or max(error.position, start + 1)
+        if not hidden:
+            yield start, whole
+
+
+def _stands_as_value(text: str, start: int) -> bool:
+    """Whether the object at ``start`` follows a quoted key, a comma or a bracket, as values do."""
+    return _BEFORE_VALUE.search(text, max(0, start - _LOOK_BACK), start) is not None
 
 
 def _held(pairs: Object, key: str) -> tuple[Json, ...]:
@@ -129,7 +145,11 @@ def _values(pairs: Object, key: str) -> tuple[Json, ...]:
 
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
-_OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
+_JSON_OPENING = re.compile(r'\{[ \t\n\r]*+"')
+# An object begins, of JSON or not: a brace and a quote, a bare key, a comma or a comment.
+_OPENING = re.compile(r"""\{(?=\s*+(?:["'`\u2018\u201c,/#]|\\"|&quot;|[\w$.-]++\s*+[:=]))""")
+_LOOK_BACK: Final = 64
+_BEFORE_VALUE = re.compile(r"""(?:[,{\[]|["'`\u2019\u201d]\s{0,9}:)\s{0,50}\Z""")
 _STRING = re.compile(
     r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"',
 )
@@ -161,8 +181,17 @@ def _integer(digits: str) -> int | float:
 _DECODER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=_integer)
 
 
-def _read_object(text: str, start: int, shallow: bool) -> tuple[Object, bool, int]:
-    """The object at ``start``, whether it was repaired, and where it ends.
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A readable object, whether it was repaired, and where it ends."""
+
+    pairs: Object
+    repaired: bool
+    end: int
+
+
+def _read_object(text: str, start: int, shallow: bool) -> _Whole:
+    """The object at ``start``.
 
     ``shallow``: the text has too few brackets to exceed the depth guard, so that the fast decoder
     may try first (it recurses without one). Raises ``_BrokenError``.
@@ -170,16 +199,16 @@ def _read_object(text: str, start: int, shallow: bool) -> tuple[Object, bool, in
     if shallow:
         try:
             value, end = _DECODER.raw_decode(text, start)
-            return value, False, end
+            return _Whole(value, False, end)
         except json.JSONDecodeError:
             pass
     parser = _Parser(text, start)
     pairs = parser.read_object()
-    return pairs, parser.repaired, parser.position
+    return _Whole(pairs, parser.repaired, parser.position)
 
 
-def _skip_deep(text: str, start: int) -> int:
-    """Where the brackets of the object at ``start`` close; the end of the text if they never do."""
+def _closing(text: str, start: int) -> int | None:
+    """Where the brackets of the object at ``start`` close; None if they never do."""
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text, start):
         bracket = match[0]
@@ -189,7 +218,7 @@ def _skip_deep(text: str, start: int) -> int:
             depth -= 1
             if depth == 0:
                 return match.end()
-    return len(text)
+    return None
 
 
 @dataclass(slots=True)
@@ -200,10 +229,6 @@ class _Parser:
     position: int
     repaired: bool = False
     depth: int = 0
-    start: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start = self.position
 
     def read_object(self) -> Object:
         self.position += 1
@@ -213,7 +238,7 @@ class _Parser:
         """The items up to ``closing``; the opening bracket has been read."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _BrokenError(_skip_deep(self.text, self.start))
+            raise _BrokenError(self.position)
         items: list[ItemT] = []
         done = self._accept(closing)
         while not done:

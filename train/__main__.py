@@ -1,8 +1,8 @@
-"""Train a model on belief stories: supervised warm start, then GRPO.
+"""Train a model on belief stories, BASIS dialogues or both: warm start where asked, then GRPO.
 
     python -m train configs/train/tiny_cpu.yaml
     python -m train configs/train/tiny_cpu.yaml name=seed1 seed=1 grpo.learning_rate=1.0e-4
-    python -m train CONFIG --check      # the config and its data files; no model, no torch
+    python -m train CONFIG --check      # the config, its data files, BASIS test data kept out
     python -m train CONFIG --dry-run    # writes the resolved config and the plan, trains nothing
     python -m train CONFIG --resume     # goes on with a run that was stopped
 
@@ -14,16 +14,18 @@ import argparse
 import os
 from pathlib import Path
 
-from configs.data import CalbenchData
 from configs.errors import UserError, run_command
 from configs.training import Training, load_training
+from train.data import check_basis, check_files, training_examples
 
 
 def main() -> int:
     arguments = _parse()
     config = load_training(arguments.config, arguments.overrides)
-    _check_data_files(_calendar_data(config))
+    _check_output(config.folder)
+    check_files(config)
     if arguments.check:
+        check_basis(config)
         print(f"{arguments.config}: ok; run {config.folder}")
         return 0
     return _start(config, dry_run=arguments.dry_run, resume=arguments.resume)
@@ -46,19 +48,11 @@ def _parse() -> argparse.Namespace:
     return parser.parse_intermixed_args()
 
 
-def _calendar_data(config: Training) -> CalbenchData:
-    if not isinstance(config.data, CalbenchData):
-        raise UserError(
-            f"data.task: {config.data.task!r} has no reward in training yet; use calbench"
-        )
-    return config.data
-
-
-def _check_data_files(data: CalbenchData) -> None:
-    public = data.public
-    for name in public.files if public else ():
-        if not Path(name).is_file():
-            raise UserError(f"data.public.files: {name!r}: no such file")
+def _check_output(folder: Path) -> None:
+    """The run's folder can be made: the nearest thing above it that exists is a folder."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise UserError(f"output: {str(there)!r} is a file, so {folder} cannot be made in it")
 
 
 def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
@@ -69,16 +63,14 @@ def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)
-    from tasks.catalog import TASKS
-    from tasks.splits import check_disjoint
     from train.prepare import prepare
 
-    examples = list(TASKS[config.data.task](config.data))
-    for section in config.held_out:
-        check_disjoint(examples, TASKS[section.task](section))
-    prepared = prepare(config, examples)
+    prepared = prepare(config, training_examples(config))
     for row in prepared.lengths:
-        print(f"{row.turns:3} turns: {row.rows} prompts of {row.shortest} to {row.longest} tokens")
+        print(
+            f"{row.task} {row.turns:3} turns: {row.rows} prompts of {row.shortest} to "
+            f"{row.longest} tokens"
+        )
     for note in prepared.notes:
         print(note)
     if dry_run:
@@ -86,10 +78,11 @@ def _start(config: Training, *, dry_run: bool, resume: bool) -> int:
 
         write_plan(config, prepared.sft, prepared.grpo)
         return 0
-    from train.reward_adapter import PART_NAMES, calendar_scorer
     from train.run import run
+    from train.scorers import open_scorer, part_names
 
-    return run(prepared, calendar_scorer(config.reward), PART_NAMES, resume)
+    with open_scorer(config) as scorer:
+        return run(prepared, scorer, part_names(config), resume)
 
 
 if __name__ == "__main__":

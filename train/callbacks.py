@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,8 +11,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+import numpy as np
+import torch
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from configs.errors import UserError
 
 Phase = Literal["sft", "grpo"]
 
@@ -90,6 +95,39 @@ class MetricsWriter(TrainerCallback):
         append_rows(self._path, [{"phase": self._phase, "step": state.global_step, **numbers}])
 
 
+class LastStep(TrainerCallback):
+    """What generating the next batch changes, as it was at the end of the last step.
+
+    A checkpoint of that step needs it when it is written only later, after a batch that was
+    generated and could not be judged: the random states of this process, and TRL's token count.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Any, ...] | None = None
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+        states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
+        self._kept = (*states, state.num_input_tokens_seen)
+
+    def restore(self, state: TrainerState) -> None:
+        """Put it back. There must have been a step."""
+        assert self._kept is not None
+        python, numpy, cpu, cuda, tokens = self._kept
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+        state.num_input_tokens_seen = tokens
+
+
 @dataclass
 class StopSignal:
     """Whether somebody asked the run to stop."""
@@ -150,12 +188,22 @@ def drop_rows_after(path: Path, phase: Phase, step: int) -> None:
         return
     with path.open(encoding="utf-8") as lines:
         whole = [line for line in lines if line.endswith("\n")]
-    rows = [json.loads(line) for line in whole]
+    rows = [_metrics_row(line, f"{path}:{number}") for number, line in enumerate(whole, 1)]
     kept = [row for row in rows if row["phase"] != phase or row["step"] <= step]
     draft = path.with_name(path.name + ".part")
     draft.write_text("", encoding="utf-8")
     append_rows(draft, kept)
     draft.rename(path)
+
+
+def _metrics_row(line: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int) or "phase" not in row:
+        raise UserError(f"{place}: damaged, not a row of metrics; remove that line, resume again")
+    return row
 
 
 def _number(value: Any) -> float | None:

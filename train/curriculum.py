@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from configs.errors import UserError
 from configs.training import Mix
 
-Kind = tuple[int, str]  # (turns, condition)
+Kind = tuple[int, str, str]  # (turns, condition, task)
+KeyT = TypeVar("KeyT", Kind, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class PlanRow:
     id: str
     turns: int
     condition: str
+    task: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def plan(
     """
     by_kind: dict[Kind, list[int]] = {}
     for index, row in enumerate(rows):
-        by_kind.setdefault((row.turns, row.condition), []).append(index)
+        by_kind.setdefault((row.turns, row.condition, row.task), []).append(index)
     streams = {
         kind: _passes(indices, Random(f"{seed}:plan:{kind[0]}:{kind[1]}"))
         for kind, indices in sorted(by_kind.items())
@@ -130,20 +132,41 @@ def _passes(indices: Sequence[int], random: Random) -> Iterator[int]:
 
 
 def _weights(stage: StageSize, by_kind: Mapping[Kind, Sequence[int]]) -> dict[Kind, float]:
-    """Weight of each kind of row in this stage; a table left empty leaves the data's own shares."""
-    turns, conditions = stage.mix.turns, stage.mix.conditions
-    _check_known(turns, {kind[0] for kind in by_kind}, f"{stage.key}.turns")
-    _check_known(conditions, {kind[1] for kind in by_kind}, f"{stage.key}.conditions")
+    """Weight of each kind of row in this stage; a table left empty leaves the data's own shares.
+
+    With a table of tasks each task gets its share, whatever the other tables make of its rows.
+    """
+    mix = stage.mix
+    _check_known(mix.turns, {kind[0] for kind in by_kind}, f"{stage.key}.turns")
+    _check_known(mix.conditions, {kind[1] for kind in by_kind}, f"{stage.key}.conditions")
+    _check_known(mix.tasks, {kind[2] for kind in by_kind}, f"{stage.key}.tasks")
+    if not mix.tasks:
+        weights = _kind_weights(mix, by_kind)
+        if not weights:
+            raise UserError(f"{stage.key}: no example has both its turns and its conditions")
+        return weights
+    weights = {}
+    for task, share in mix.tasks.items():
+        own = _kind_weights(mix, {k: rows for k, rows in by_kind.items() if k[2] == task})
+        if share > 0 and not own:
+            raise UserError(
+                f"{stage.key}.tasks: no {task} example has both the turns and the conditions "
+                "of this stage"
+            )
+        weights |= {k: share * w / sum(own.values()) for k, w in own.items() if share > 0}
+    return dict(sorted(weights.items()))
+
+
+def _kind_weights(mix: Mix, by_kind: Mapping[Kind, Sequence[int]]) -> dict[Kind, float]:
+    """Weights above 0 by the tables of turns and conditions."""
+    turns, conditions = mix.turns, mix.conditions
     weights = {
         kind: (turns.get(kind[0], 0.0) if turns else 1.0)
         * (conditions.get(kind[1], 0.0) if conditions else 1.0)
         * _own_share(kind, by_kind, bool(turns), bool(conditions))
         for kind in sorted(by_kind)
     }
-    weights = {kind: weight for kind, weight in weights.items() if weight > 0}
-    if not weights:
-        raise UserError(f"{stage.key}: no example has both its turns and its conditions")
-    return weights
+    return {kind: weight for kind, weight in weights.items() if weight > 0}
 
 
 def _own_share(
@@ -178,28 +201,41 @@ def _draw(
         missing = -len(every) % rows_per_batch
         if not missing:
             return every, []
-        padding = _take(missing, weights, streams)
+        padding = _take(missing, stage, weights, streams)
         return every + padding, [
             f"{len(every)} rows, padded with {missing} of them to fill batches of {rows_per_batch}"
         ]
-    chosen = _take(stage.batches * rows_per_batch, weights, streams)
+    chosen = _take(stage.batches * rows_per_batch, stage, weights, streams)
     most = max(Counter(chosen).values())
     return chosen, [f"{len(set(chosen))} rows, each up to {most} times"] if most > 1 else []
 
 
 def _take(
-    count: int, weights: Mapping[Kind, float], streams: Mapping[Kind, Iterator[int]]
+    count: int,
+    stage: StageSize,
+    weights: Mapping[Kind, float],
+    streams: Mapping[Kind, Iterator[int]],
 ) -> list[int]:
-    shares = _apportion(count, weights)
+    """``count`` rows by the weights; the shares of tasks, where given, are met first."""
+    if stage.mix.tasks:
+        by_task: dict[str, dict[Kind, float]] = {}
+        for kind, weight in weights.items():
+            by_task.setdefault(kind[2], {})[kind] = weight
+        totals = {task: sum(own.values()) for task, own in by_task.items()}
+        shares: dict[Kind, int] = {}
+        for task, number in _apportion(count, totals).items():
+            shares |= _apportion(number, by_task[task])
+    else:
+        shares = _apportion(count, weights)
     return [next(streams[kind]) for kind, number in shares.items() for _ in range(number)]
 
 
-def _apportion(count: int, weights: Mapping[Kind, float]) -> dict[Kind, int]:
+def _apportion(count: int, weights: Mapping[KeyT, float]) -> dict[KeyT, int]:
     """Whole numbers that sum to ``count`` in proportion to ``weights`` (largest remainder)."""
     total = sum(weights.values())
     exact = {kind: count * weight / total for kind, weight in weights.items()}
     shares = {kind: math.floor(value) for kind, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda kind: (shares[kind] - exact[kind], kind))
+    by_remainder = sorted(sorted(exact), key=lambda kind: shares[kind] - exact[kind])
     for kind in by_remainder[: count - sum(shares.values())]:
         shares[kind] += 1
     return shares

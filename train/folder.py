@@ -9,13 +9,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from configs.errors import UserError
 from configs.training import Training, world_size
 from tasks.example import Example
 from train.checkpoints import weights_sha256
 from train.curriculum import Plan, check_same
 
-MAY_DIFFER = frozenset({"wandb"})  # config keys that change what is shown, not what is computed
+# Config keys that change what is shown, or how the judge is reached, not what is computed.
+MAY_DIFFER = frozenset({"wandb"}) | {
+    f"judge.{name}"
+    for name in (
+        "endpoint", "api_key_env", "rpm", "tpm", "concurrency", "timeout_s", "max_tries",
+        "backoff_s", "max_wait_s", "max_connection_errors", "cache", "deadline_s",
+        "max_failing_share", "window",
+    )
+}  # fmt: skip
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
 
 
@@ -27,14 +37,11 @@ def open_run(
     *,
     resume: bool,
 ) -> None:
-    """Start the run's folder, or check that it may be gone on with.
+    """Start the run's folder, or go on in it (after ``check_resumable``).
 
-    Raises ``UserError`` when a run of this name was started and not asked to resume, when there is
-    none to resume, or when it was started with another config or plan.
+    Raises ``UserError`` when a run of this name was started and not asked to resume.
     """
-    if resume:
-        check_resumable(config, sft, grpo)
-    else:
+    if not resume:
         write_plan(config, sft, grpo)
     manifest = _manifest(config, examples, grpo)
     if resume:
@@ -72,17 +79,37 @@ def check_resumable(config: Training, sft: Plan | None, grpo: Plan) -> None:
     if not (config.folder / "manifest.json").exists():
         raise UserError(f"{config.folder}: nothing to resume; start the run without --resume")
     place = config.folder / "config.json"
-    saved = json.loads(place.read_text(encoding="utf-8"))
-    keys = different_keys(saved, json.loads(config.model_dump_json()))
+    try:  # a key that is newer than the run has its default
+        started = Training.model_validate_json(json.dumps(read_record(place)))
+    except ValidationError:
+        raise UserError(
+            f"{place}: was written by another version; start a run under another name="
+        ) from None
+    keys = different_keys(
+        json.loads(started.model_dump_json()), json.loads(config.model_dump_json())
+    )
     if keys:
         raise UserError(
             f"{place}: the run was started with other values of {', '.join(keys)}; resume with "
             "those, or start a run under another name="
         )
     place = config.folder / "plan.json"
-    saved = json.loads(place.read_text(encoding="utf-8"))
     now = json.loads(json.dumps(plan_record(config, sft, grpo)))
-    check_same(_flat(saved), _flat(now), str(place))
+    check_same(_flat(read_record(place)), _flat(now), str(place))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A JSON object that this run wrote. Raises ``UserError`` when it is gone or damaged."""
+    remedy = "restore it, or start a run under another name="
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: damaged, it is not JSON; {remedy}") from None
+    if not isinstance(record, dict):
+        raise UserError(f"{path}: damaged, it holds no JSON object; {remedy}")
+    return record
 
 
 def different_keys(saved: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -110,15 +137,17 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def attempt(folder: Path) -> int:
     """Which start of this run this is, counted from 1."""
-    number = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["attempts"]
-    assert isinstance(number, int)
+    path = folder / "manifest.json"
+    number = read_record(path).get("attempts")
+    if not isinstance(number, int):
+        raise UserError(f"{path}: damaged, attempts is {number!r}; write the number of starts")
     return number
 
 
 def record_weights(folder: Path) -> None:
     """Add the hashes of the exported weights to the manifest of a finished run."""
     path = folder / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_record(path)
     for name in ("base", "final"):
         if (folder / name).is_dir():
             manifest[f"{name}_sha256"] = weights_sha256(folder / name)

@@ -3,16 +3,19 @@
 TRL 1.16 turns a reward of inf into a group of dead advantages, and does not know the parts of a
 reward. ``BeliefTrainer`` overrides ``_calculate_rewards``, the one place where a batch's rewards
 are all in one tensor and not yet aggregated. The method is private: the version is pinned and a
-test fails when its signature changes.
+test fails when its signature changes. A reward of NaN is TRL's own: the completion has advantage
+0, and its group's mean and spread are taken over the others.
 """
 
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
-from accelerate.utils import gather, gather_object
+from accelerate.utils import gather_object
 from datasets import Dataset
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
@@ -21,8 +24,11 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from configs.errors import UserError
 from configs.training import Grpo, Training, world_size
+from rewards.judge_counts import JudgeFailing
+from rewards.rubric import PART_OF
 from train.arguments import lora_config, shared_arguments
-from train.callbacks import append_rows
+from train.callbacks import LastStep, append_rows
+from train.checkpoints import WHOLE, checkpoint_path
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
 
@@ -49,6 +55,9 @@ class BeliefTrainer(GRPOTrainer):
         self._mask_truncated = args.mask_truncated_completions
         self._truncated_batches = 0
         self._warned = False
+        logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
+        self._last_step = LastStep()
+        self.add_callback(self._last_step)
         self.unsaved: list[dict[str, object]] = []
 
     def _calculate_rewards(
@@ -62,16 +71,40 @@ class BeliefTrainer(GRPOTrainer):
         rewards_N1: torch.Tensor = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
+        self._stop_without_judge()
         infinite_N1 = torch.isinf(rewards_N1)
         rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
         rows = gather_object(self._rows(inputs))
         self._note("nonfinite_rewards", float(infinite_N1.sum()))
-        self._note_parts()
+        for name, value in [*score_metrics(rows, self._part_names), *self._costs()]:
+            self._note(name, value)
         self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
         self._refuse_all_truncated(rows)
         if self.accelerator.is_main_process:
             self.unsaved += rows
         return rewards_N1
+
+    def _stop_without_judge(self) -> None:
+        """Raises ``JudgeFailing`` on every process when the judge of one of them has failed.
+
+        No weight has changed since the last step, and that step is saved first.
+        """
+        stops = [stop for stop in gather_object([self._adapter.stop]) if stop]
+        if stops:
+            self._save_last_step()
+            raise JudgeFailing(stops[0])
+
+    def _save_last_step(self) -> None:
+        """The checkpoint of the last step as it was then: a resumed run generates this batch again.
+
+        No other step of its generation window can be the last one: judging opens a window.
+        """
+        folder = checkpoint_path(Path(str(self.args.output_dir)), self.state.global_step)
+        if self.state.global_step == 0 or (folder / WHOLE).is_file():
+            return
+        self._last_step.restore(self.state)
+        self._save_checkpoint(self.model, trial=None)  # type: ignore[no-untyped-call]
+        self.control = self.callback_handler.on_save(self.args, self.state, self.control)
 
     def _rows(self, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
         step = self.state.global_step + 1
@@ -83,16 +116,16 @@ class BeliefTrainer(GRPOTrainer):
     def _note(self, name: str, value: float) -> None:
         self._metrics["train"][name].append(value)
 
-    def _note_parts(self) -> None:
-        """Mean of each part over the completions it applies to, and how often it does not."""
-        local = [[_float(one.score.parts.get(name)) for name in self._part_names]
-                 for one in self._adapter.scored]  # fmt: skip
-        parts_NP = gather(torch.tensor(local, device=self.accelerator.device))
-        usable_NP = torch.isfinite(parts_NP)
-        for column, name in enumerate(self._part_names):
-            usable_N = usable_NP[:, column]
-            self._note(f"rewards/{name}", float(parts_NP[usable_N, column].mean()))
-            self._note(f"missing/{name}", float((~usable_N).sum()))
+    def _costs(self) -> list[tuple[str, float]]:
+        """What scoring this batch cost over all processes; of seconds the longest."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for one in gather_object([self._adapter.costs]):
+            for name, value in one.items():
+                found[name].append(value)
+        return [
+            (name, max(values) if name.startswith("time/") else sum(values))
+            for name, values in found.items()
+        ]
 
     def _note_groups(self, rewards_N: torch.Tensor, texts: Sequence[str]) -> None:
         distinct = distinct_fraction(texts, self._group_size)
@@ -146,12 +179,18 @@ class CompletionsWriter(TrainerCallback):
         append_rows(self._path, self._trainer.take_unsaved())
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """TRL prints the whole row, its rubric too, for what is counted here as unscorable."""
+    return "All reward functions returned None" not in record.getMessage()
+
+
 def completion_row(step: int, columns: Mapping[str, Any], scored: Scored) -> dict[str, object]:
     """One line of the completions file, all but the advantage."""
     score = scored.score
     return {
         "step": step,
         "example_id": columns["example_id"],
+        "task": columns["task"],
         "condition": columns["condition"],
         "turns": columns["turns"],
         "stage": columns["stage"],
@@ -161,7 +200,42 @@ def completion_row(step: int, columns: Mapping[str, Any], scored: Scored) -> dic
         "reward": _finite(score.value),
         "parts": {name: _finite(value) for name, value in score.parts.items()},
         "note": score.note,
+        "failures": dict(score.failures),
     }
+
+
+def score_metrics(
+    rows: Sequence[Mapping[str, Any]], part_names: Sequence[str]
+) -> list[tuple[str, float]]:
+    """What to log of the scores of one batch (``completion_row``), by name.
+
+    ``rewards/PART`` and ``spread/PART``: mean and standard deviation over what has a score.
+    ``missing/PART``: on how many completions it does not apply; ``failed/PART``: on what share of
+    the others the judge failed. By task the mean ``reward/TASK``, and ``words/TASK`` of an answer.
+    ``incomplete/REASON``: how many BASIS answers have not the form asked for.
+    """
+    found: list[tuple[str, float]] = []
+    for name in part_names:
+        failed = sum(name in row["failures"] for row in rows)
+        values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
+        found += [
+            (f"rewards/{name}", _mean(values)),
+            (f"spread/{name}", stdev(values) if len(values) > 1 else torch.nan),
+            (f"missing/{name}", float(len(rows) - len(values) - failed)),
+        ]
+        if name in PART_OF.values() and (failed or values):
+            found.append((f"failed/{name}", failed / (failed + len(values))))
+    for task in sorted({row["task"] for row in rows}):
+        own = [row for row in rows if row["task"] == task]
+        rewards = [row["reward"] for row in own if row["reward"] is not None]
+        found.append((f"reward/{task}", _mean(rewards)))
+        found.append((f"words/{task}", _mean([len(row["completion"].split()) for row in own])))
+    reasons = Counter(row["note"] for row in rows if row["parts"].get("format") == 0)
+    return found + [(f"incomplete/{reason}", float(n)) for reason, n in reasons.items()]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else torch.nan
 
 
 def dead_fraction(rewards_GK: torch.Tensor) -> float:
@@ -258,10 +332,6 @@ def make_trainer(
 def total_steps(grpo: Grpo, num_rows: int) -> int:
     """Optimizer steps that a plan of ``num_rows`` prompts takes."""
     return num_rows // grpo.prompts_per_generation * grpo.window
-
-
-def _float(value: float | None) -> float:
-    return torch.nan if value is None else value
 
 
 def _finite(value: float | None) -> float | None:

@@ -26,7 +26,9 @@ from transformers import (
 
 from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
+from eval.checkpoint import LOAD_FAULTS, check_readable
 from tasks.example import Message
+from tasks.extraction import opens_thinking
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -107,7 +109,7 @@ def load_tokenizer(config: ModelConfig, texts: Iterable[str]) -> PreTrainedToken
     _check_folder(config.path)
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(config.path)
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"model.path: {config.path!r}: no tokenizer there ({error})") from None
     if tokenizer.chat_template is None:
         raise UserError(f"model.path: {config.path!r} has no chat template; use an instruct model")
@@ -131,7 +133,7 @@ def load_folder(path: str, dtype: str) -> PreTrainedModel:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             path, dtype=DTYPES[dtype], attn_implementation="sdpa"
         )
-    except (OSError, ValueError) as error:
+    except LOAD_FAULTS as error:
         raise UserError(f"model.path: {path!r}: no model there ({error})") from None
     return model
 
@@ -145,6 +147,7 @@ def _check_folder(path: str) -> None:
                 f"model.path: {path!r} holds no config.json, so it is not a checkpoint; name the "
                 "folder that holds the weights, e.g. runs/NAME/final"
             )
+        check_readable(folder)
     elif path.startswith((".", "/", "~")) or path.count("/") > 1 or folder.exists():
         raise UserError(f"model.path: {path!r}: no such checkpoint folder")
 
@@ -185,7 +188,7 @@ def template_kwargs(config: ModelConfig) -> TemplateKwargs:
 def prefilled_think(tokenizer: PreTrainedTokenizerBase, template_kwargs: TemplateKwargs) -> bool:
     """Whether the template itself opens the answer's ``<think>``, so a completion starts inside."""
     rendered = render_prompts(tokenizer, [QUESTION], template_kwargs)[0]
-    return rendered.rstrip().endswith("<think>")
+    return opens_thinking(rendered)
 
 
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

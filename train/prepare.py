@@ -50,9 +50,18 @@ def prepare(config: Training, examples: Sequence[Example]) -> Prepared:
 
 
 def texts(examples: Sequence[Example]) -> list[str]:
-    """What a tokenizer of ours is trained on: every message and every reference answer."""
+    """What a tokenizer of ours is trained on: every message and every right answer."""
     prompts = [message["content"] for example in examples for message in example.messages]
-    return prompts + [example.reference_answer for example in examples]
+    return prompts + [example.reference_answer for example in with_right_answer(examples)]
+
+
+def with_right_answer(examples: Sequence[Example]) -> list[Example]:
+    """Those whose reference answer is a right answer in the form asked for.
+
+    That of a BASIS request is a ceiling for its judge, made of the hidden texts: no instance comes
+    with a right solution.
+    """
+    return [example for example in examples if example.task != "basis"]
 
 
 def _stage_size(config: Training, number: int, stage: Stage) -> StageSize:
@@ -64,10 +73,13 @@ def check_answers_fit(
     config: Training, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
 ) -> None:
     """Refuse a completion limit under which a right answer is cut off."""
-    lengths = [len(ids) for ids in answer_ids(examples, tokenizer, end_of_turn=0)]
+    known = with_right_answer(examples)
+    if not known:
+        return
+    lengths = [len(ids) for ids in answer_ids(known, tokenizer, end_of_turn=0)]
     limit = config.grpo.max_completion_length
     if max(lengths) > limit:
-        name = examples[lengths.index(max(lengths))].id
+        name = known[lengths.index(max(lengths))].id
         raise UserError(
             f"grpo.max_completion_length: {limit} tokens are fewer than the {max(lengths)} of a "
             f"right answer ({name}); raise it"

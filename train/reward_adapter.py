@@ -1,21 +1,15 @@
 """The one file that knows how TRL hands completions to a reward: columns in, our scores out.
 
-Everything a score means is decided in ``rewards/``; here a completion becomes text, and its
-truncation is worked out, because TRL does not say.
+What a score means is decided in ``rewards/``; here a completion becomes text, and its truncation is
+worked out, because TRL does not say. All completions of a batch are scored in one call, so that a
+judge can be asked about them at the same time.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, field
 
-from configs.rewards import Part, RewardConfig
-from rewards.composition import score
 from rewards.score import Score
-from tasks.calbench.answers import read
-from tasks.calbench.reference import parse
-from tasks.extraction import Incomplete
-
-PART_NAMES: tuple[str, ...] = get_args(Part)
 
 Message = Mapping[str, str]
 
@@ -25,12 +19,29 @@ class Completion:
     """What the model wrote to one prompt. ``prefilled_think``: the prompt ended in ``<think>``."""
 
     text: str
+    task: str
     target: str
     truncated: bool
     prefilled_think: bool
 
 
-Scorer = Callable[[Completion], Score]
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The scores of completions, in their order.
+
+    ``costs``: what they cost beyond our own time, as sums of this batch for the log; seconds under
+    ``time/``. ``stop``: why training cannot go on, or empty.
+    """
+
+    scores: Sequence[Score]
+    costs: Mapping[str, float] = field(default_factory=dict)
+    stop: str = ""
+
+
+Scorer = Callable[[Sequence[Completion]], Batch]
+
+JUDGE_TIME = "time/judge_s"
+OWN_TIME = "time/reward_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +55,9 @@ class Scored:
 class RewardAdapter:
     """TRL's reward function: one number per completion, None where it cannot be judged.
 
-    ``scored`` holds the last batch, in order. Under ``mask_truncated`` a truncated completion is
-    None: TRL takes it out of the loss, and None takes it out of its group's baseline too.
+    ``scored``, ``costs`` and ``stop`` are those of the last batch, in order. Under
+    ``mask_truncated`` a truncated completion is None: TRL takes it out of the loss, and None takes
+    it out of its group's baseline too.
     """
 
     __name__ = "reward"  # the name TRL logs it under
@@ -62,22 +74,34 @@ class RewardAdapter:
         self._prefilled_think = prefilled_think
         self._mask_truncated = mask_truncated
         self.scored: list[Scored] = []
+        self.costs: dict[str, float] = {}
+        self.stop = ""
 
     def __call__(
         self,
         prompts: Sequence[object],
         completions: Sequence[str | Sequence[Message]],
         completion_ids: Sequence[Sequence[int]],
+        task: Sequence[str],
         target: Sequence[str],
         **columns: object,
     ) -> list[float | None]:
-        self.scored = []
-        for message, ids, wanted in zip(completions, completion_ids, target, strict=True):
-            truncated = not ids or ids[-1] not in self._eos_ids
-            text, prefilled = completion_text(message, self._prefilled_think)
-            completion = Completion(text, wanted, truncated, prefilled)
-            self.scored.append(Scored(completion, self._scorer(completion)))
+        started = time.monotonic()
+        rows = zip(completions, completion_ids, task, target, strict=True)
+        given = [self._completion(*row) for row in rows]
+        batch = self._scorer(given)
+        self.scored = [Scored(*pair) for pair in zip(given, batch.scores, strict=True)]
+        self.stop = batch.stop
+        seconds = time.monotonic() - started - batch.costs.get(JUDGE_TIME, 0.0)
+        self.costs = {**batch.costs, OWN_TIME: seconds}
         return [self._value(one) for one in self.scored]
+
+    def _completion(
+        self, message: str | Sequence[Message], ids: Sequence[int], task: str, target: str
+    ) -> Completion:
+        truncated = not ids or ids[-1] not in self._eos_ids
+        text, prefilled = completion_text(message, self._prefilled_think)
+        return Completion(text, task, target, truncated, prefilled)
 
     def _value(self, one: Scored) -> float | None:
         masked = self._mask_truncated and one.completion.truncated
@@ -98,16 +122,3 @@ def completion_text(completion: str | Sequence[Message], prefilled: bool) -> tup
         return message["content"], prefilled
     closing = "</think>" if message["content"] else ""
     return f"<think>{reasoning}{closing}{message['content']}", False
-
-
-def calendar_scorer(config: RewardConfig) -> Scorer:
-    """The reward of calendar requests, the same as in evaluation. A truncated answer is none."""
-
-    def score_completion(completion: Completion) -> Score:
-        reference = parse(completion.target)
-        if completion.truncated:
-            return score(reference, Incomplete("truncated"), config)
-        answer = read(completion.text, reference, completion.prefilled_think)
-        return score(reference, answer, config)
-
-    return score_completion

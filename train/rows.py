@@ -26,8 +26,9 @@ FORBIDDEN = {
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens of the rendered prompts told in ``turns`` turns."""
+    """Tokens of the rendered prompts of a task told in ``turns`` turns."""
 
+    task: str
     turns: int
     rows: int
     shortest: int
@@ -36,7 +37,7 @@ class Lengths:
 
 
 def plan_rows(examples: Sequence[Example]) -> list[PlanRow]:
-    return [PlanRow(example.id, example.turns, example.condition) for example in examples]
+    return [PlanRow(one.id, one.turns, one.condition, one.task) for one in examples]
 
 
 def to_dataset(examples: Sequence[Example], plan: Plan) -> Dataset:
@@ -54,6 +55,7 @@ def _row(example: Example, stage: int, position: int) -> dict[str, Any]:
         "prompt": [dict(message) for message in example.messages],
         "target": example.target,
         "example_id": example.id,
+        "task": example.task,
         "condition": example.condition,
         "turns": example.turns,
         "stage": stage,
@@ -87,19 +89,20 @@ def answer_ids(
 
 
 def length_table(examples: Sequence[Example], lengths: Sequence[int], most: int) -> list[Lengths]:
-    """Prompt lengths per number of turns; ``most`` is the longest prompt that still fits."""
-    by_turns: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    """Prompt lengths per task and number of turns; ``most``: the longest prompt that still fits."""
+    by_turns: dict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
     for example, length in zip(examples, lengths, strict=True):
-        by_turns[example.turns].append((length, example.id))
+        by_turns[example.task, example.turns].append((length, example.id))
     return [
         Lengths(
+            task=task,
             turns=turns,
             rows=len(pairs),
             shortest=min(pairs)[0],
             longest=max(pairs)[0],
             over=tuple(name for length, name in pairs if length > most),
         )
-        for turns, pairs in sorted(by_turns.items())
+        for (task, turns), pairs in sorted(by_turns.items())
     ]
 
 

@@ -2,12 +2,13 @@
 
 Between systems: trained minus base in every cell of the tables. Within each system: guided minus
 separate, and cot and each intervention minus its baseline, the solution request of separate at the
-same prefix. Every difference is over units that have a value in both arms, runs averaged first; the
-source group is the independent unit (``eval.compare`` has the estimates).
+same prefix; the longest prefix minus the shortest, within each system and of the difference between
+systems. Every difference is over units that have a value in every arm, runs averaged first; the
+source group is the independent unit (``eval.contrast`` has the estimates).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from configs.errors import UserError
@@ -24,35 +25,32 @@ from eval.basis.cells import (
     read_units,
     value,
 )
-from eval.compare import (
-    Contrast,
-    Pair,
-    adjusted,
-    contrast,
-    fragile,
-    identity_path,
-    load_rows,
-    warnings,
-)
+from eval.compare import checked_arms, checked_margin, coverage, warnings
+from eval.contrast import Contrast, adjusted, cautions, contrast
 from eval.metrics import Group, Rows
+from eval.pairing import Arm as Side
+from eval.pairing import identity_path, load_rows, read_arm, turn_weights
 from eval.plan import Plan
-from eval.records import read_identity, read_json, write_json
-from eval.scoring import score_path
+from eval.records import read_identity, write_sealed
+from eval.repeats import Pair
+from eval.scoring import read_tally
 
 BETWEEN = "trained - base"
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of a comparison: whose rows, under which setting."""
+    """One side of a comparison: whose rows, under which setting, at which prefix (None: same)."""
 
     rows: Rows
     units: Mapping[tuple[str, str, int], Unit]
     setting: str
+    turns: int | None = None
 
     def match(self, unit: Unit) -> Unit | None:
         """The unit of this arm with the same instance and prefix, if that was asked."""
-        return self.units.get((unit.instance, self.setting, unit.turns))
+        turns = unit.turns if self.turns is None else self.turns
+        return self.units.get((unit.instance, self.setting, turns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +69,7 @@ class Cell:
 class Compared:
     """A contrast in its cell, with the mean length of the answers of both arms, in words."""
 
+    arms: tuple[str, str]
     cell: Cell
     contrast: Contrast
     base_words: float | None
@@ -80,54 +79,68 @@ class Compared:
         """As ``compare.json`` holds it; ``found`` is the contrast after adjustment."""
         cell = self.cell
         return {
+            "arms": list(self.arms),
             "comparison": cell.comparison,
             "system": cell.system,
             "setting": cell.place.setting,
             "turns": cell.place.turns,
             "domain": cell.domain,
             "subset": cell.subset,
-            **asdict(found),
+            **found.row(),
             "base_words": self.base_words,
             "trained_words": self.trained_words,
         }
 
 
-def compare(plan: Plan, base: str, trained: str) -> dict[str, Any]:
-    """Compare two scored systems, and the settings within each; writes ``compare.json``.
+def compare(
+    plan: Plan, base: str, trained: str | Sequence[str], margin: float | None = None
+) -> dict[str, Any]:
+    """Compare each of ``trained`` with ``base``, and the settings within each system; writes
+    ``compare.json``. An arm is ``SYSTEM`` or ``SYSTEM/SETTING``; ``margin``: see ``eval.compare``.
 
-    Raises ``UserError`` when the two were not judged by the same judge.
+    Raises ``UserError`` when the systems were not judged by the same judge.
     """
-    if base == trained:
-        raise UserError(f"--base and --trained are both {base!r}; name two systems")
-    tallies = {name: _tally(plan, name) for name in (base, trained)}
+    names = [trained] if isinstance(trained, str) else list(trained)
+    arms = checked_arms(base, names)
+    checked_margin(margin)
+    first = read_arm(plan, base, "--base")
+    others = [read_arm(plan, name, "--trained") for name in names]
+    systems = list(dict.fromkeys([first.system, *(one.system for one in others)]))
+    tallies = {name: read_tally(plan, name) for name in systems}
     _refuse_two_judges(tallies)
-    rows = {name: load_rows(plan, name) for name in (base, trained)}
+    rows = {name: load_rows(plan, name) for name in systems}
     units = read_units(plan)
-    found = [*between(plan, units, rows[base], rows[trained])]
-    for name in (base, trained):
-        found += within(plan, units, name, rows[name])
+    found: list[Compared] = []
+    for other in others:
+        found += between(plan, units, (first, other), rows, margin)
+    for name in systems:
+        found += [*within(plan, units, name, rows[name]), *turned(plan, units, name, rows[name])]
+    for other in others:
+        if not first.condition:
+            found += turned_between(plan, units, (first, other), rows)
     contrasts = adjusted([one.contrast for one in found])
+    pairs = list(zip(found, contrasts, strict=True))
+    between_only = [(one, c) for one, c in pairs if one.cell.comparison == BETWEEN]
     result = {
         "plan_hash": plan.hash,
         "answers": plan.answer_form,
-        "base": asdict(read_identity(identity_path(plan, base))),
-        "trained": asdict(read_identity(identity_path(plan, trained))),
-        "judge": tallies[base]["judge"],
+        "base": asdict(read_identity(identity_path(plan, first.system))),
+        "trained": asdict(read_identity(identity_path(plan, others[0].system))),
+        "arms": arms,
+        "margin": margin,
+        "judge": tallies[first.system]["judge"],
         "withheld": withheld(plan, tallies),
+        "coverage": coverage(rows),
         "warnings": [
             *(f"no headline: {text}" for text in [withheld(plan, tallies)] if text),
-            *warnings(plan, base, trained, rows[base], rows[trained]),
+            *warnings(plan, systems, rows),
             *without_baseline(units),
-            *(text for one in contrasts if (text := fragile(one))),
+            *cautions([(one.arms[1], c) for one, c in between_only]),
         ],
-        "contrasts": [one.row(c) for one, c in zip(found, contrasts, strict=True)],
+        "contrasts": [one.row(c) for one, c in pairs],
     }
-    write_json(plan.folder / "compare.json", result)
+    write_sealed(plan.folder / "compare.json", result)
     return result
-
-
-def _tally(plan: Plan, system: str) -> dict[str, Any]:
-    return read_json(score_path(plan, system).with_suffix(".json"), "run `python -m eval score`")
 
 
 def _refuse_two_judges(tallies: Mapping[str, Mapping[str, Any]]) -> None:
@@ -167,19 +180,49 @@ def cells(
                     yield Cell(comparison, system, place, domain, subset, measure)
 
 
-def between(plan: Plan, units: Sequence[Unit], base: Rows, trained: Rows) -> list[Compared]:
-    """Trained minus base, cell by cell."""
-    found = places(units)
+def between(
+    plan: Plan,
+    units: Sequence[Unit],
+    sides: tuple[Side, Side],
+    rows: Mapping[str, Rows],
+    margin: float | None,
+) -> list[Compared]:
+    """Trained minus base, cell by cell. Raises ``UserError`` when no prefix has both settings."""
+    names = (sides[0].name, sides[1].name)
+    found = _shared_places(places(units), sides)
     declared = primary(found)
     by_key = _by_key(units)
     made = []
     for cell in cells(BETWEEN, "", units, found):
         place = cell.place
-        first, second = (Arm(rows, by_key, place.setting) for rows in (base, trained))
+        first, second = (
+            Arm(rows[one.system], by_key, one.condition or place.setting) for one in sides
+        )
         overall = cell.domain == ALL and cell.subset == ALL
         is_primary = overall and (place.setting, place.turns, cell.measure) in declared
-        made.append(_compared(plan, units, cell, first, second, is_primary))
+        made.append(_compared(plan, units, names, cell, first, second, is_primary, margin))
     return made
+
+
+def _shared_places(known: Sequence[Place], sides: tuple[Side, Side]) -> list[Place]:
+    """The places of the trained side, with what the base side gives at the same prefix too."""
+    base, trained = sides
+    if not base.condition and not trained.condition:
+        return list(known)
+    if not (base.condition and trained.condition):
+        raise UserError(f"{base.name} and {trained.name}: give both a setting, or neither of them")
+    there = {one.turns: one.measures for one in known if one.setting == base.condition}
+    found = []
+    for one in known:
+        if one.setting == trained.condition and one.turns in there:
+            both = tuple(name for name in one.measures if name in there[one.turns])
+            found += [replace(one, measures=both)] if both else []
+    if not found:
+        raise UserError(
+            f"{base.name} and {trained.name}: no prefix at which both settings give the same "
+            "dimension; plan both at one prefix"
+        )
+    return found
 
 
 def baseline(place: Place) -> str:
@@ -197,8 +240,61 @@ def within(plan: Plan, units: Sequence[Unit], system: str, rows: Rows) -> list[C
     for place in paired:
         for cell in cells(f"{place.setting} - {baseline(place)}", system, units, [place]):
             arms = Arm(rows, by_key, baseline(place)), Arm(rows, by_key, place.setting)
-            made.append(_compared(plan, units, cell, *arms, is_primary=False))
+            names = (f"{system}/{baseline(place)}", f"{system}/{place.setting}")
+            made.append(_compared(plan, units, names, cell, *arms, False))
     return made
+
+
+def _ends(units: Sequence[Unit]) -> Iterator[tuple[str, Place, int]]:
+    """(name, longest, shortest prefix) of each setting that is asked at several."""
+    by_setting: dict[str, list[Place]] = {}
+    for one in places(units):
+        by_setting.setdefault(one.setting, []).append(one)
+    for found in by_setting.values():
+        names = list(turn_weights(one.turns for one in found))
+        if names:
+            longest = max(found, key=lambda one: one.turns)
+            yield names[0], longest, min(one.turns for one in found)
+
+
+def turned(plan: Plan, units: Sequence[Unit], system: str, rows: Rows) -> list[Compared]:
+    """The longest prefix minus the shortest of each setting, within one system."""
+    by_key = _by_key(units)
+    made = []
+    for name, place, shortest in _ends(units):
+        for cell in cells(name, system, units, [place]):
+            arms = Arm(rows, by_key, place.setting, shortest), Arm(rows, by_key, place.setting)
+            names = (f"{system} at {shortest} turns", f"{system} at {place.turns} turns")
+            made.append(_compared(plan, units, names, cell, *arms, False))
+    return made
+
+
+def turned_between(
+    plan: Plan, units: Sequence[Unit], sides: tuple[Side, Side], rows: Mapping[str, Rows]
+) -> list[Compared]:
+    """By how much the difference between two systems grows from the shortest prefix on."""
+    by_key = _by_key(units)
+    base, trained = (rows[one.system] for one in sides)
+    names = (sides[0].name, sides[1].name)
+    made = []
+    for name, place, shortest in _ends(units):
+        for cell in cells(f"{BETWEEN}, {name}", "", units, [place]):
+            pairs = []
+            for unit in chosen(units, place, cell.domain, cell.subset):
+                short = by_key.get((unit.instance, place.setting, shortest))
+                for run in plan.runs if short is not None else ():
+                    assert short is not None
+                    grown = (_grown(unit, short, cell.measure, one, run) for one in (base, trained))
+                    pairs.append(Pair((unit.id, run), unit.source, *grown))
+            group = Group(MEASURES[cell.measure], f"{place.setting}, {name}", cell.domain)
+            found = contrast(group, pairs, False, plain=False)
+            made.append(Compared(names, cell, found, None, None))
+    return made
+
+
+def _grown(unit: Unit, short: Unit, measure: str, rows: Rows, run: int) -> float | None:
+    after, before = value(unit, measure, rows, run), value(short, measure, rows, run)
+    return None if after is None or before is None else after - before
 
 
 def without_baseline(units: Sequence[Unit]) -> list[str]:
@@ -217,7 +313,14 @@ def _by_key(units: Sequence[Unit]) -> dict[tuple[str, str, int], Unit]:
 
 
 def _compared(
-    plan: Plan, units: Sequence[Unit], cell: Cell, base: Arm, trained: Arm, is_primary: bool
+    plan: Plan,
+    units: Sequence[Unit],
+    names: tuple[str, str],
+    cell: Cell,
+    base: Arm,
+    trained: Arm,
+    is_primary: bool,
+    margin: float | None = None,
 ) -> Compared:
     here = chosen(units, cell.place, cell.domain, cell.subset)
     matched = [(other, unit) for unit in here if (other := base.match(unit)) is not None]
@@ -233,8 +336,9 @@ def _compared(
     ]
     group = Group(MEASURES[cell.measure], cell.place.name, cell.domain)
     return Compared(
+        names,
         cell,
-        contrast(group, pairs, is_primary),
+        contrast(group, pairs, is_primary, margin),
         mean_words([other for other, _ in matched], cell.measure, base.rows, plan.runs),
         mean_words([unit for _, unit in matched], cell.measure, trained.rows, plan.runs),
     )

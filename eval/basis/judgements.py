@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from configs.judge import JudgeConfig
 from eval.plan import Plan
-from eval.records import KeptJudgement, Key, canonical, sha256, write_json
-from eval.row_log import RowLog, decode
+from eval.records import KeptJudgement, Key, canonical, decode, sha256, write_json
+from eval.row_log import RowLog
 from rewards.judge import Judge
 from rewards.judge_counts import JudgeCounts, JudgeFailing
 from rewards.judge_prompts import PROMPT_VERSION, visible_text

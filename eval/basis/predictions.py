@@ -11,8 +11,8 @@ from pathlib import Path
 
 from eval.basis.scoring import read_replies
 from eval.plan import Plan
-from eval.records import read_scores, write_atomically
-from eval.scoring import open_responses, score_path
+from eval.records import write_atomically
+from eval.scoring import open_responses, read_planned, score_path
 from tasks.basis.answers import Answer
 from tasks.basis.predictions import Prediction
 
@@ -34,7 +34,8 @@ def predictions(plan: Plan, system: str) -> Iterator[Prediction]:
     scores: dict[tuple[str, int], dict[str, dict[str, float]]] = {}
     log, identity, index = open_responses(plan, system)
     replies = read_replies(plan, log, index, identity.prefilled_think)
-    for reply, row in zip(replies, read_scores(score_path(plan, system)), strict=True):
+    rows = read_planned(plan, score_path(plan, system), plan.runs)
+    for reply, row in zip(replies, rows, strict=True):
         setting = reply.reference.setting
         if row.run != 1 or setting not in ORIGINS or not isinstance(reply.answer, Answer):
             continue

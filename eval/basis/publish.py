@@ -1,49 +1,52 @@
-"""A BASIS report -> ``report.html``, ``report.md`` and ``report.png`` in the plan folder.
+"""A BASIS report -> ``report.html``, ``.md``, ``.csv``, ``.parquet``, ``.tex`` and ``.png``.
 
-The page holds everything it shows: no script, no font, no address. All text is escaped.
+All text is escaped; ``eval.sheet`` has the page.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from eval.basis.report import BasisReport, Table
+from eval.exports import escaped_cell, table_markdown
 from eval.figures import learning_curve_svg, summary_png
-from eval.markdown_page import escaped_cell
-from eval.page import document
-from eval.records import write_atomically
+from eval.publish import write_forms
+from eval.sheet import Section, Sheet
+from eval.sheet import html as sheet_html
 
 
 def write_report(folder: Path, report: BasisReport) -> list[Path]:
-    """Write the three forms; returns their paths."""
-    paths = [folder / f"report.{ending}" for ending in ("html", "md", "png")]
-    write_atomically(paths[0], [html(report)])
-    write_atomically(paths[1], [markdown(report)])
-    paths[2].write_bytes(summary_png(report.primary, report.curves))
-    return paths
+    """Write every form; returns their paths."""
+    texts = {"html": html(report), "md": markdown(report)}
+    png = summary_png(report.primary, report.curves)
+    return write_forms(folder, texts, png, report.paper, report.contrasts)
 
 
 def html(report: BasisReport) -> str:
     """The whole page, self-contained."""
-    body = [
-        f"<h1>Evaluation {escape(report.title)}</h1>",
-        f'<p class="lead">{escape(report.lead)}</p>',
-        *(f'<p class="note">{escape(text)}</p>' for text in report.warnings),
-        *(_html_table(table) for table in report.tables),
-        *_curves(report),
-        "<h2>How it was run</h2>",
-        f"<dl>{''.join(_fact(name, text) for name, text in report.facts)}</dl>",
-    ]
-    return document(report.title, body)
+    return sheet_html(
+        Sheet(
+            title=report.title,
+            lead=report.lead,
+            basis=report.basis,
+            warnings=report.warnings,
+            forest=report.forest,
+            coverage=report.coverage,
+            curves=report.turn_curves,
+            tables=report.paper,
+            sections=_sections(report),
+            cases=report.cases,
+            facts=report.facts,
+        )
+    )
 
 
-def _curves(report: BasisReport) -> Iterator[str]:
+def _sections(report: BasisReport) -> list[Section]:
+    found = [Section("detail", "All cells", "".join(map(_html_table, report.tables)))]
     if drawing := learning_curve_svg(report.curves):
-        yield f'<h2>How training went</h2><div class="curve">{drawing}</div>'
-
-
-def _fact(name: str, text: str) -> str:
-    return f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
+        curve = f'<div class="curve">{drawing}</div>'
+        found.append(Section("training", "How training went", curve))
+    return found
 
 
 def _html_table(table: Table) -> str:
@@ -53,7 +56,7 @@ def _html_table(table: Table) -> str:
     if table.folded:
         title = f"<summary>{escape(table.title)}</summary>"
         return f"<details>{title}{note}{drawn}</div></details>"
-    return f"<h2>{escape(table.title)}</h2>{note}{drawn}</div>"
+    return f"<h3>{escape(table.title)}</h3>{note}{drawn}</div>"
 
 
 def _html_row(cells: Sequence[str], tag: str) -> str:
@@ -62,8 +65,11 @@ def _html_row(cells: Sequence[str], tag: str) -> str:
 
 def markdown(report: BasisReport) -> str:
     """The same numbers for a terminal or a pull request."""
-    lines = [f"# Evaluation {report.title}", "", report.lead, ""]
+    lead = " ".join(part for part in report.lead if part)
+    lines = [f"# Evaluation {report.title}", "", lead, "", report.basis, ""]
     lines += [f"> {text}" for text in report.warnings]
+    for paper in report.paper:
+        lines += table_markdown(paper)
     for table in report.tables:
         lines += ["", f"## {table.title}", "", *([table.note, ""] if table.note else [])]
         lines += [_row(table.head), "|" + "---|" * len(table.head), *map(_row, table.rows)]

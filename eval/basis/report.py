@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
+from eval.basis.cases import basis_payload
 from eval.basis.cells import (
     ALL,
     MEASURES,
@@ -24,14 +25,18 @@ from eval.basis.cells import (
     summarize,
 )
 from eval.basis.compare import BETWEEN
-from eval.compare import load_rows
+from eval.basis.paper import basis_curves, basis_tables
+from eval.compare import read_compared
 from eval.curves import Curve, read_curves
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
+from eval.pairing import load_rows
+from eval.paper import PaperTable, shared_tables
+from eval.paper_calendar import TurnCurve
 from eval.plan import Plan
-from eval.records import Identity, read_identity, read_json
+from eval.records import Identity, read_identity
 from eval.report import package_versions
-from eval.scoring import score_path, systems
+from eval.scoring import read_tally, systems
 
 Contrast = Mapping[str, Any]  # a row of compare.json
 
@@ -49,13 +54,23 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class BasisReport:
-    """All that the report shows. ``facts``: what is needed to run it again, (name, value)."""
+    """All that the report shows. ``facts``: what is needed to run it again, (name, value).
+
+    ``lead``: the first sentence in three parts; ``forest``: the contrasts to draw.
+    """
 
     title: str
-    lead: str
+    lead: tuple[str, str, str]
+    basis: str
     warnings: tuple[str, ...]
     tables: tuple[Table, ...]
     primary: tuple[Contrast, ...]
+    forest: tuple[Contrast, ...]
+    contrasts: tuple[Contrast, ...]
+    coverage: tuple[Contrast, ...]
+    paper: tuple[PaperTable, ...]
+    turn_curves: tuple[TurnCurve, ...]
+    cases: str
     curves: tuple[Curve, ...]
     facts: tuple[tuple[str, str], ...]
 
@@ -65,30 +80,48 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     names = systems(plan)
     if not names:
         raise UserError(f"{plan.folder}: no responses to report; `python -m eval run` first")
-    compared = read_json(plan.folder / "compare.json", "run `python -m eval compare` first")
-    if compared.get("plan_hash") != plan.hash:
-        raise UserError(f"{plan.folder}/compare.json: of another plan; compare again")
-    base, trained = compared["base"]["system"], compared["trained"]["system"]
-    order = [base, trained, *sorted(set(names) - {base, trained})]
-    tallies = {
-        name: read_json(score_path(plan, name).with_suffix(".json"), "score again")
-        for name in order
-    }
+    compared = read_compared(plan, names)
+    base, trained, *_ = arms = compared["arms"]
+    shown = list(dict.fromkeys(arm.partition("/")[0] for arm in arms))
+    order = dict.fromkeys([*shown, *sorted(names)])
+    tallies = {name: read_tally(plan, name) for name in order}
     units, contrasts = read_units(plan), compared["contrasts"]
     rows = {name: load_rows(plan, name) for name in order}
+    compared_rows = {name: rows[name] for name in shown}
+    between = [one for one in contrasts if one["arms"] == arms[:2] or one["system"]]
+    held = () if compared["withheld"] else contrasts
+    sentence, basis = lead(compared, base, trained)
     return BasisReport(
         title=plan.title,
-        lead=lead(compared, base, trained),
+        lead=sentence,
+        basis=basis,
         warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),
         tables=(
-            *between_tables(contrasts, base, trained),
-            *within_tables(contrasts, (base, trained)),
+            *between_tables(between, base, trained),
+            *within_tables(between, shown),
             *(system_table(plan, units, place, rows) for place in places(units)),
             judge_table(tallies),
         ),
         primary=tuple(o for o in contrasts if o["primary"] and not compared["withheld"]),
+        forest=tuple(one for one in held if _drawn(one)),
+        contrasts=tuple(contrasts),
+        coverage=tuple(compared["coverage"]),
+        paper=(
+            *basis_tables(between),
+            *shared_tables(held, compared["coverage"]),
+        ),
+        turn_curves=tuple(basis_curves(units, compared_rows, plan.runs)),
+        cases=basis_payload(plan, shown, rows, compared["judge"]["name"]),
         curves=tuple(read_curves(train_run)) if train_run else (),
         facts=tuple(facts(plan, units, compared, tallies)),
+    )
+
+
+def _drawn(one: Contrast) -> bool:
+    """The declared contrasts, and over all units the turn lengths and the settings."""
+    overall = one["variant"] == ALL and one["subset"] == ALL
+    return bool(
+        one["primary"] or (overall and one["measure"] == "avg" and one["comparison"] != BETWEEN)
     )
 
 
@@ -101,21 +134,23 @@ def other_judges(tallies: Mapping[str, Mapping[str, Any]], judge: str) -> list[s
     ]
 
 
-def lead(compared: Mapping[str, Any], base: str, trained: str) -> str:
-    """The first sentence: the first declared contrast, unless the judge failed too often."""
+def lead(compared: Mapping[str, Any], base: str, trained: str) -> tuple[tuple[str, str, str], str]:
+    """The first sentence and what it rests on: the first declared contrast, unless the judge
+    failed too often."""
     one = next(row for row in compared["contrasts"] if row["primary"])
-    names = f"{trained} against {base}, {one['label']} ({one['condition']})"
+    names = f"{trained} against {base}, {one['label']} ({one['condition']}):"
     if compared["withheld"]:
-        return f"{names}: no headline, because {compared['withheld']}."
+        return (names, "no headline,", f"because {compared['withheld']}."), ""
     if one["difference"] is None:
-        return f"{names}: no instance has a score for both."
+        return (names, "nothing to compare", f"({one['reason']})."), ""
     before, after = (number(one[name], one["unit"]) for name in ("base", "trained"))
-    return (
-        f"{names}: {signed(one['difference'], one['unit'])} points, from {before} to {after}; "
-        f"95 % interval over source groups {interval(one)}; {one['items']} instances in "
-        f"{one['clusters']} groups; {one['cells']} of {one['planned']} cells scored for both: "
-        f"{one['verdict']}."
+    tail = f"95 % interval {interval(one)}" if one["low"] is not None else one["reason"]
+    basis = (
+        f"p {p_value(one['p'])} by sign flips of source groups; {one['items']} instances in "
+        f"{one['clusters']} groups; {one['cells']} of {one['planned']} cells scored for both."
     )
+    points = f"{signed(one['difference'], one['unit'])} points,"
+    return (names, points, f"from {before} to {after} ({tail}): {one['verdict']}."), basis
 
 
 HEAD = ("difference", "95 % interval", "p", "p Holm", "n (groups)", "covered", "bounds")
@@ -155,16 +190,25 @@ def higher_cells(found: Iterable[Contrast], base: str, trained: str) -> str:
 
 def within_tables(contrasts: Sequence[Contrast], names: Sequence[str]) -> list[Table]:
     """Settings against their baselines within each system."""
-    tables = []
+    tables: list[Table] = []
     for name in names:
-        found = [one for one in contrasts if one["system"] == name]
-        title, arms = f"Settings against separate, within {name}", ("separate", "setting")
-        if found:
-            tables += [
-                _contrast_table(title, "", found, arms, by_domain=False),
-                _contrast_table(f"{title}, by domain", "", found, arms, by_domain=True),
-            ]
+        here = [one for one in contrasts if one["system"] == name]
+        settings = [one for one in here if one["comparison"].endswith(" - separate")]
+        turns = [one for one in here if one not in settings]
+        tables += _two_tables(
+            f"Settings against separate, within {name}", settings, ("separate", "setting")
+        )
+        tables += _two_tables(f"More turns, within {name}", turns, ("shortest", "longest"))
     return tables
+
+
+def _two_tables(title: str, found: Sequence[Contrast], arms: Sequence[str]) -> list[Table]:
+    if not found:
+        return []
+    return [
+        _contrast_table(title, "", found, arms, by_domain=False),
+        _contrast_table(f"{title}, by domain", "", found, arms, by_domain=True),
+    ]
 
 
 def _contrast_table(

@@ -35,7 +35,7 @@ from eval.records import (
     Scored,
     to_line,
     write_atomically,
-    write_json,
+    write_sealed,
 )
 from eval.responses import Index, read_at
 from eval.scoring import CUT, note_of, open_responses, score_path, state_of, tally_of
@@ -120,7 +120,7 @@ def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = Fals
         "judge": {"name": judge_name(judge), **describe(judge)},
         "judgements": judgements,
     }
-    write_json(score_path(plan, system).with_suffix(".json"), tally)
+    write_sealed(score_path(plan, system).with_suffix(".json"), tally)
     return Outcome(tally["states"], index.duplicates, judgements, session)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from configs.errors import UserError
-from tasks.basis.documents import parse_json, read_text
 from tasks.basis.instances import Instance
+from tasks.documents import parse_json, read_text
 
 _SWAPS_EACH: Final = 20
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from tasks.basis.documents import parse_json, read_text
 from tasks.basis.faults import Faults
 from tasks.basis.found import Found
 from tasks.basis.instances import Instance
 from tasks.basis.records import file_domain, read_record, record_id, trajectory_path
 from tasks.basis.rubrics import RUBRIC_KEYS
 from tasks.basis.turns import read_turns
+from tasks.documents import parse_json, read_text
 
 
 def read_oneline(

@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 from configs.data import Transfer
 from configs.errors import UserError
-from tasks.basis.documents import parse_json, read_text, shown, text_field
+from tasks.basis.documents import shown, text_field
 from tasks.basis.faults import Faults
+from tasks.documents import parse_json, read_text
 from tasks.extraction import Incomplete, answer_text
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from tasks.basis.documents import parse_json, read_text, shown
+from tasks.basis.documents import shown
 from tasks.basis.faults import Faults
 from tasks.basis.found import Found
 from tasks.basis.instances import Instance, Turn
 from tasks.basis.oneline import repeated
 from tasks.basis.records import file_domain, read_record, record_id, trajectory_path
 from tasks.basis.turns import read_turns
+from tasks.documents import parse_json, read_text
 
 FOLDER = "trajectories"
 

@@ -141,7 +141,9 @@ def _item_pairs(item: Object) -> list[tuple[str, Json]] | None:
     if name_key is None:
         return list(_flat(*item[0])) if len(item) == 1 else None
     names = [value for key, (_, value) in zip(keys, item, strict=True) if key == name_key]
-    slots = _slot_values(item)
+    slots = _slot_values(
+        tuple([pair for key, pair in zip(keys, item, strict=True) if key != name_key])
+    )
     return [(_meeting_name(name), slot) for name in names for slot in slots]
 
 
@@ -157,8 +159,11 @@ def _flat(name: str, slot: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _slot_values(item: Object) -> list[Json]:
-    """What an object states under ``slot``; null if it states nothing."""
-    return [value for key, value in item if key.strip().lower() == _SLOT_KEY] or [None]
+    """What an object states under ``slot``; without that key the object itself, which is no slot,
+    or null if nothing is stated in it."""
+    stated = [value for key, value in item if key.strip().lower() == _SLOT_KEY]
+    empty = all(_states_nothing(value) for _, value in item)
+    return stated or ([None] if empty else [item])
 
 
 def _slot_or_nothing(value: Json, num_slots: int) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
+from tasks.documents import is_whole, parse_json, read_text
 
 AGENT_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -125,7 +126,9 @@ def read_tasks(path: Path) -> list[CalendarTask]:
     prefix = path.stem.removesuffix("_full")
     tasks: list[CalendarTask] = []
     seen: dict[str, int] = {}
-    for number, line in _lines(path):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
         where = f"{path}:{number}"
         task = _task(_json(line, where), prefix, where)
         if task.id in seen:
@@ -139,47 +142,11 @@ def read_tasks(path: Path) -> list[CalendarTask]:
     return tasks
 
 
-def _lines(path: Path) -> list[tuple[int, str]]:
-    """Line number, from 1, and text of every line that is not blank."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such task file; give a CalBench *.jsonl") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a folder; name one *.jsonl file") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise UserError(
-            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        ) from None
-    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-
-
 def _json(line: str, where: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}); one object a line is expected") from None
+    raw = parse_json(line, where)
     if not isinstance(raw, dict):
-        raise UserError(f"{where}: holds {type(raw).__name__}, expected a JSON object")
+        raise UserError(f"{where}: holds {type(raw).__name__}, expected one JSON object a line")
     return raw
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"key {twice!r} is given twice; keep one")
-    return fields
-
-
-def _no_constant(text: str) -> None:
-    raise UserError(f"value {text} is not a number; write a finite one")
 
 
 def _task(raw: dict[str, Any], prefix: str, where: str) -> CalendarTask:
@@ -191,16 +158,41 @@ def _task(raw: dict[str, Any], prefix: str, where: str) -> CalendarTask:
     task_id = raw["task_id"]
     if not isinstance(task_id, str) or not task_id:
         raise UserError(f"{where}: task_id {task_id!r} is not a name; give a non-empty string")
-    calendars = _calendars(raw["calendars"], params.get("num_slots"), where)
+    if not is_whole(task_id):
+        raise UserError(
+            f"{where}: task_id {task_id!r} holds half of a surrogate pair; write whole characters"
+        )
+    calendars = _calendars(raw["calendars"], _num_slots(params, where), where)
     meetings = _meetings(raw["meetings"], len(calendars), where)
     for key in ("optimal", "witness_solution"):
         if raw.get(key) is not None:
             _check_solution(raw[key], meetings, len(calendars[0]), f"{where}: {key}")
-    kind = "uniform" if len(set(params.get("errand_cost_range", ()))) == 1 else "varied"
-    group = f"{kind}/{params.get('total_agents')}a{params.get('subset_size')}p/"
-    group += f"{params.get('density')}/{raw.get('difficulty')}"
     recorded = raw["optimal"]["cost"] if raw.get("optimal") else None
+    group = _group(params, raw.get("difficulty"), where)
     return CalendarTask(f"{prefix}/{task_id}", calendars, meetings, group, recorded)
+
+
+def _num_slots(params: Mapping[str, Any], where: str) -> int | None:
+    """The slots that every calendar must have; None where the file does not say."""
+    stated = params.get("num_slots")
+    return None if stated is None else _count(stated, f"{where}: params.num_slots")
+
+
+def _group(params: Mapping[str, Any], difficulty: Any, where: str) -> str:
+    """The cell of the public design: cost kind, size, density and difficulty."""
+    costs = params.get("errand_cost_range", [])
+    if not isinstance(costs, list) or not all(isinstance(cost, int) for cost in costs):
+        raise UserError(f"{where}: params.errand_cost_range {costs!r} is not a list of numbers")
+    for key in ("total_agents", "subset_size"):
+        if params.get(key) is not None:
+            _count(params[key], f"{where}: params.{key}")
+    named = {"params.density": params.get("density"), "difficulty": difficulty}
+    for key, value in named.items():
+        if not isinstance(value, (str, int, float, type(None))) or not is_whole(str(value)):
+            raise UserError(f"{where}: {key} {value!r} is neither a number nor a name"[:300])
+    kind = "uniform" if len(set(costs)) == 1 else "varied"
+    size = f"{params.get('total_agents')}a{params.get('subset_size')}p"
+    return f"{kind}/{size}/{named['params.density']}/{difficulty}"
 
 
 def _check_keys(

@@ -1,6 +1,7 @@
 """Every request of a data section, as Examples: story x variant x turns x condition x holder."""
 
 import random
+import sys
 from collections.abc import Iterator
 
 from configs.data import CalbenchData
@@ -14,15 +15,23 @@ from tasks.example import Example
 
 
 def scenarios(config: CalbenchData) -> list[Scenario]:
-    """The scenarios of all families and source tasks; a task without one is left out.
+    """The scenarios of all families and source tasks.
 
-    Raises ``UserError`` when none is left.
+    A task without one is left out, and how many are is a line on stderr for each family. Raises
+    ``UserError`` when none is left.
     """
     tasks = source_tasks(config)
     found = []
     for family in config.families:
         drawn = [scenario(task, family, config.story_seed) for task in tasks]
-        found += [s for s in drawn if s is not None]
+        told = [one for one in drawn if one is not None]
+        if len(told) < len(tasks):
+            print(
+                f"left out: {len(tasks) - len(told)} of {len(tasks)} source tasks ({config.split}) "
+                f"have no {family} story",
+                file=sys.stderr,
+            )
+        found += told
     if not found:
         raise UserError(
             f"none of the {len(tasks)} source tasks has a story of the families "

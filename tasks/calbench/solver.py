@@ -8,7 +8,8 @@ Cost: every displaced movable errand pays its own cost once, however far it goes
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import add
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -38,11 +39,13 @@ def plan_table(calendars: Calendars, meetings: Sequence[Meeting]) -> PlanTable |
     optimum = least_cost(costs, conflicts)
     if optimum is None:
         return None
+    if max(map(max, costs)) < BLOCKED:
+        return PlanTable(tuple(map(tuple, costs)), conflicts, optimum, sum(map(max, costs)))
     return PlanTable(
-        costs=tuple(tuple(c if c < BLOCKED else None for c in row) for row in costs),
+        costs=tuple([tuple([c if c < BLOCKED else None for c in row]) for row in costs]),
         conflicts=conflicts,
         optimum=optimum,
-        worst=sum(max(c for c in row if c < BLOCKED) for row in costs),
+        worst=sum([max([c for c in row if c < BLOCKED]) for row in costs]),
     )
 
 
@@ -52,7 +55,8 @@ def has_room(calendars: Calendars, meetings: Sequence[Meeting]) -> bool:
     for meeting in meetings:
         for agent in meeting.participants:
             attended[agent] += 1
-    return all(row.count(None) >= k for row, k in zip(calendars, attended, strict=True))
+    busy = [len(list(filter(None, row))) for row in calendars]  # no errand is false
+    return all(len(calendars[0]) - b >= k for b, k in zip(busy, attended, strict=True))
 
 
 def cost_rows(calendars: Calendars, meetings: Sequence[Meeting]) -> list[list[int]]:
@@ -60,10 +64,14 @@ def cost_rows(calendars: Calendars, meetings: Sequence[Meeting]) -> list[list[in
     price = [
         [0 if e is None else BLOCKED if e.blocked else e.cost for e in row] for row in calendars
     ]
-    return [
-        list(map(sum, zip(*[price[agent] for agent in meeting.participants], strict=True)))
-        for meeting in meetings
-    ]
+    rows: dict[tuple[int, ...], list[int]] = {}  # meetings of the same people cost the same
+    for meeting in meetings:
+        if meeting.participants not in rows:
+            row: Iterable[int] = price[meeting.participants[0]]
+            for agent in meeting.participants[1:]:
+                row = map(add, row, price[agent])
+            rows[meeting.participants] = list(row)
+    return [rows[meeting.participants] for meeting in meetings]
 
 
 def conflict_pairs(meetings: Sequence[Meeting]) -> tuple[tuple[int, int], ...]:
@@ -91,9 +99,8 @@ def _assignment(costs: list[list[int]]) -> int | None:
     """All meetings share participants pairwise: a linear assignment problem."""
     if len(costs) > len(costs[0]):
         return None
-    table = np.array(costs, dtype=np.int64)
-    rows, columns = linear_sum_assignment(table)
-    total = int(table[rows, columns].sum())
+    _, columns = linear_sum_assignment(np.array(costs, dtype=np.float64))  # exact below 2**53
+    total = sum([row[column] for row, column in zip(costs, columns.tolist(), strict=True)])
     return total if total < BLOCKED else None
 
 

@@ -15,10 +15,28 @@ PICK90_PER_CELL = {"5a3p": 3, "5a5p": 2}  # first tasks of each (cost kind, dens
 
 def source_tasks(config: CalbenchData) -> list[CalendarTask]:
     """The source tasks of a data section, public ones first."""
-    tasks = [] if config.public is None else _selected(config.public)
+    tasks = [] if config.public is None else public_tasks(config.public)
     if config.generated is not None:
         tasks += generated_tasks(config.generated, config.split)
     return tasks
+
+
+def public_tasks(config: PublicTasks) -> list[CalendarTask]:
+    """The selected tasks of its files, each checked. Raises ``UserError`` naming file and line."""
+    tasks = [task for file in config.files for task in read_public(Path(file))]
+    ids = [task.id for task in tasks]
+    for task_id in ids:
+        if ids.count(task_id) > 1:
+            raise UserError(f"task {task_id!r} is in two of the files {list(config.files)}")
+    if config.select == "all":
+        return [task for task in tasks if task.num_agents >= 3]
+    test = pick90(tasks)
+    if config.select == "pick90":
+        if not test:
+            raise UserError(f"public.select pick90: no five-agent task in {list(config.files)}")
+        return test
+    held_out = {task.id for task in test}
+    return [task for task in tasks if task.num_agents >= 3 and task.id not in held_out]
 
 
 def read_public(path: Path) -> list[CalendarTask]:
@@ -52,20 +70,3 @@ def pick90(tasks: Sequence[CalendarTask]) -> list[CalendarTask]:
         if taken[task.group] <= PICK90_PER_CELL.get(size, 0):
             picked.append(task)
     return picked
-
-
-def _selected(config: PublicTasks) -> list[CalendarTask]:
-    tasks = [task for file in config.files for task in read_public(Path(file))]
-    ids = [task.id for task in tasks]
-    for task_id in ids:
-        if ids.count(task_id) > 1:
-            raise UserError(f"task {task_id!r} is in two of the files {list(config.files)}")
-    if config.select == "all":
-        return [task for task in tasks if task.num_agents >= 3]
-    test = pick90(tasks)
-    if config.select == "pick90":
-        if not test:
-            raise UserError(f"public.select pick90: no five-agent task in {list(config.files)}")
-        return test
-    held_out = {task.id for task in test}
-    return [task for task in tasks if task.num_agents >= 3 and task.id not in held_out]

@@ -1,5 +1,6 @@
 """Configs: strict types, unknown keys, overrides; every refusal is one line with the remedy."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -7,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from configs.errors import UserError
-from configs.load import Frozen, load
+from configs.load import Frozen, load, overridden
 
 
 class Inner(Frozen):
@@ -48,6 +49,9 @@ def test_file_then_overrides(tmp_path: Path) -> None:
         ("inner: 3\n", "inner: 3 is refused"),
         ("name: a\nname: b\n", "line 2: key 'name' is given twice"),
         ("- 1\n", "holds list"),
+        ('name: "\\ud800"\n', "name: '\\ud800' holds half of a surrogate pair"),
+        ('inner: {turns: ["\\ud800"]}\n', "inner.turns.0: '\\ud800' holds half"),
+        ('"\\ud800": 1\n', "key '\\ud800': '\\ud800' holds half of a surrogate pair"),
         ("a: [\n", "not YAML"),
     ],
 )
@@ -83,3 +87,27 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_bytes(b"name: caf\xe9\n")
     with pytest.raises(UserError, match="byte 9 is not UTF-8"):
         load(path, Outer)
+
+
+def test_half_a_character_in_an_override_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"name: '\\ud800' holds half of a surrogate pair"):
+        load(config(tmp_path, "mode: fast\n"), Outer, ['name="\\ud800"'])
+    with pytest.raises(UserError, match="holds half of a surrogate pair"):
+        overridden(Outer(), ['name="\\udc80"'])
+
+
+class Listed(Frozen):
+    parts: tuple[Inner, ...] = ()
+
+
+def test_a_number_is_the_key_in_a_list(tmp_path: Path) -> None:
+    path = config(tmp_path, "parts: [{learning_rate: 0.5}, {}]\n")
+    read = load(path, Listed, ["parts.1.turns=[4]", "parts.0={}"])
+    assert read == Listed(parts=(Inner(), Inner(turns=(4,))))
+    for override, message in (
+        ("parts.2.turns=[4]", "parts is a list of 2, it has no key '2'"),
+        ("parts.turns=[4]", "parts is a list of 2, it has no key 'turns'"),
+        ("parts.0.turns.x=1", "turns is a value, it has no key 'x'"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            load(path, Listed, ["parts.0.turns=3", override])

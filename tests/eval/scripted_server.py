@@ -92,7 +92,16 @@ class ScriptedServer:
         self.port = runner.addresses[0][1]
         self._ready.set()
         await self._stopped.wait()
+        server = runner.server
+        assert server is not None
         await runner.cleanup()
+        await asyncio.sleep(0.02)  # connections that were being accepted while it closed:
+        for connection in list(server.connections):  # left open, their clients wait in vain
+            connection.force_close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.arrivals.append(time.monotonic())

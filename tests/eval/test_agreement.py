@@ -156,6 +156,8 @@ def test_twenty_sources_give_intervals_the_same_each_time(tmp_path: Path) -> Non
         ("id,human,judge\n", "0,1", ": holds no rating"),
         ("id,human,judge\na,1\n", "0,1", ":2: 2 cells under 3 columns"),
         ("id,human,judge\na,1,1\n\nb,6,1\n", "1..5", ":4: human: '6' is not on the scale 1,2"),
+        ("id,human,judge\na,1,NaN\n", "1..5", ":2: judge: 'NaN' is not on the scale 1,2"),
+        ("id,human,judge\na,1,high\n", "1..5", ":2: judge: 'high' is not on the scale 1,2"),
         ("id,human,judge\na,1,high\n", "1..5", ":2: judge: 'high' is not on the scale"),
         ("id,human,judge\na,1,NaN\n", "1..5", ":2: judge: 'NaN' is not on the scale"),
         ("id,human,judge\na,0.5,1\n", "0,1", ":2: human: '0.5' is not on the scale 0,1"),

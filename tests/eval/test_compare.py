@@ -1,25 +1,24 @@
 """Paired comparison: supports, counts, bounds, the golden fixture end to end, warnings."""
 
+import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from eval.compare import (
-    Pair,
-    compare,
-    contrast,
-    fragile,
-    gap_pairs,
-    paired_items,
-    pairs,
-    run_counts,
-    verdict,
-)
+from configs.errors import UserError
+from eval.compare import compare
+from eval.contrast import adjusted, cautions, contrast, fragile, run_counts, verdict
 from eval.measures import ALL, REWARD
 from eval.metrics import Group, pass_power
+from eval.pairing import gap_pairs, paired_items, pairs
+from eval.plan import Plan
 from eval.records import Key, Scored
-from eval.scoring import score_system
+from eval.repeats import Pair
+from eval.scoring import score_path, score_system
+from tasks.calbench.policies import initial_copy, right_answer, world_copy
+from tasks.calbench.reference import parse
 from tests.eval.stories import make_plan, some
 from tests.eval.test_scoring import Response, plans_asked, store
 
@@ -76,7 +75,22 @@ def test_golden_fixture_end_to_end() -> None:
     assert (found.difference, found.se) == pytest.approx((0.1888889, 0.0718366), abs=1e-7)
     assert (found.p, found.p_exact) == (0.0625, True)
     assert (found.low, found.high, found.verdict) == (None, None, "too few tasks")
+    assert found.reason == "6 source tasks, fewer than 8: no interval"
     assert found.trained_run_std == pytest.approx(0.0929622, abs=1e-7)
+    assert found.runs is not None and found.variance is not None
+    assert [round(18 * one) for one in found.runs.trained] == [10, 11, 13, 9, 9]
+    assert [round(18 * one) for one in found.runs.base] == [8, 6, 6, 9, 6]
+    assert (found.runs.base_std, found.runs.items) == (pytest.approx(0.0785674, abs=1e-7), 18)
+    assert (found.n10_expected, found.n01_expected) == pytest.approx((32.4, 15.4))
+    split = (found.variance.task, found.variance.item, found.variance.run)
+    assert split == pytest.approx((0.0, 0.02, 0.4555556), abs=1e-7)
+    hats = [(one.every.trained, one.every.base) for one in found.passes]
+    assert hats[1:3] == [
+        pytest.approx((0.2888889, 0.1833333)),
+        pytest.approx((0.1111111, 0.1166667)),
+    ]
+    assert (found.passes[4].any.trained, found.passes[4].any.base) == pytest.approx((1, 0.8333333))
+    assert found.passes[0].every.difference == pytest.approx(0.1888889)
     assert [(one.n10, one.n01) for one in found.counts] == [(7, 5), (6, 1), (8, 1), (4, 4), (6, 3)]
     sums = [sum(getattr(one, n) for one in found.counts) for n in ("n11", "n10", "n01", "n00")]
     assert sums == [21, 31, 14, 24]
@@ -115,7 +129,8 @@ def test_a_verdict_that_incomplete_answers_could_turn_is_called_out() -> None:
     lost = [Pair((f"x{n}", 1), f"s{n}", 0.0, None) for n in range(12)]
     found = contrast(OPTIMAL, sure, True)
     assert (found.verdict, fragile(found)) == ("better", "")
-    assert found.low == found.high == 1.0
+    assert (found.low, found.high) == (None, None)  # no spread: an interval of no width is none
+    assert found.reason == "every source task differs by the same +100.0: no spread, so no interval"
     found = contrast(OPTIMAL, sure + lost, True)
     assert (found.verdict, found.bound_low) == ("better", 0.5)
     assert fragile(found) == ""
@@ -191,7 +206,8 @@ def test_compare_writes_declared_contrasts_with_holm(tmp_path: Path) -> None:
     assert (reward["base"], reward["trained"], reward["verdict"]) == (0.0, 1.0, "better")
     assert reward["clusters"] == 12
     assert reward["p"] == 2 / 2**12  # the smallest that 12 source tasks can give
-    assert reward["p_holm"] == reward["p"]  # the other two have no pairs
+    assert reward["p_holm"] == reward["p_max_t"] == reward["p"]  # the other two have no pairs
+    assert "sums" not in reward
     assert primary[("optimal", "direct")]["verdict"] == "no pairs"
     assert primary[("optimal", "direct")]["trained_cells"] > 0
 
@@ -211,8 +227,230 @@ def test_warnings_say_when_systems_or_prompts_are_not_what_they_seem(tmp_path: P
     raw = json.loads(path.read_text())
     path.write_text(json.dumps({**raw, "fingerprint": "base", "prompts_hash": "z"}))
     found = compare(plan, "base", "trained")["warnings"]
-    assert len(found) == 5
     assert "same weights" in found[0]
     assert "probe prompts differ" in found[1]
     assert "differ in length on 1 of 3 requests" in found[2]
-    assert "base: 3 of 3 requests got the same text in every run" in found[3]
+    assert (
+        found[3] == "base completed no request (no_answer 6): no measure of its answers has a value"
+    )
+    assert "base: 3 of 3 requests got the same text in every run" in found[4]
+    assert "trained completed no request" in found[5]
+
+
+def varied(base: float = 0.0) -> list[Pair]:
+    """Ten source tasks with two items; the trained system is right in 15 of 20."""
+    return [
+        Pair((f"r{n}-{item}", 1), f"s{n}", base, float(n % 4 != 0 or item == 0))
+        for n in range(10)
+        for item in range(2)
+    ]
+
+
+def test_one_source_task_has_neither_interval_nor_test() -> None:
+    planned = [Pair((f"r{n}", 1), "s", 0.0, 1.0) for n in range(5)]
+    found = contrast(OPTIMAL, planned, True)
+    assert (found.p, found.low, found.verdict) == (None, None, "too few tasks")
+    assert cautions([("b", found)])[0].endswith("1 source task: neither an interval nor a test")
+
+
+def test_equal_scores_everywhere_are_no_proof_of_no_difference() -> None:
+    planned = [Pair((f"r{n}", 1), f"s{n}", 1.0, 1.0) for n in range(12)]
+    found = contrast(OPTIMAL, planned, True, margin=0.05)
+    assert (found.difference, found.se, found.p, found.low) == (0.0, 0.0, 1.0, None)
+    assert (found.equivalence, found.verdict) == (None, "no difference shown")
+    assert "no spread, so no interval" in found.reason
+
+
+NOTHING = [
+    ([], "nothing is planned here"),
+    ([Pair(("a", 1), "s", None, 1.0)], "base has no value in any of the 1 cells"),
+    ([Pair(("a", 1), "s", 1.0, None)], "trained has no value in any of the 1 cells"),
+    ([Pair(("a", 1), "s", None, None)], "neither system has a value in any of the 1 cells"),
+    (
+        [Pair(("a", 1), "s", None, 1.0), Pair(("b", 1), "s", 0.0, None)],
+        "disjoint supports: base has a value in 1 cells, trained in 1, none in common",
+    ),
+]
+
+
+@pytest.mark.parametrize(("planned", "reason"), NOTHING)
+def test_why_there_is_no_number(planned: list[Pair], reason: str) -> None:
+    found = contrast(OPTIMAL, planned, True)
+    assert (found.difference, found.p, found.verdict) == (None, None, "no pairs")
+    assert found.reason == reason
+
+
+def test_no_difference_is_claimed_within_a_declared_margin_only() -> None:
+    assert contrast(OPTIMAL, varied(1.0), True).equivalence is None
+    found = contrast(OPTIMAL, varied(1.0), True, margin=0.5).equivalence
+    assert found is not None and found.shown
+    narrow = contrast(OPTIMAL, varied(1.0), True, margin=0.05).equivalence
+    assert narrow is not None and not narrow.shown
+    few = contrast(OPTIMAL, varied(1.0)[:10], True, margin=0.5)
+    assert (few.equivalence, few.clusters) == (None, 5)
+
+
+def test_declared_and_exploratory_contrasts_are_adjusted_apart() -> None:
+    first, second = contrast(OPTIMAL, varied(), True), contrast(OPTIMAL, varied(), True)
+    third, fourth = contrast(OPTIMAL, varied(), False), contrast(OPTIMAL, varied(1.0), False)
+    found = adjusted([first, second, third, fourth])
+    p = first.p
+    assert p is not None and fourth.p is not None
+    assert [one.p_max_t for one in found] == [p, p, None, None]
+    assert [one.p_holm for one in found] == [2 * p, 2 * p, None, None]
+    assert [one.q for one in found] == [None, None, min(2 * p, fourth.p), fourth.p]
+
+
+def test_a_verdict_that_does_not_survive_adjustment_is_called_out() -> None:
+    shown = contrast(OPTIMAL, varied(), True)
+    caution = cautions([("b", dataclasses.replace(shown, p_max_t=0.07))])
+    assert caution == [
+        "plans optimal for holder (direct): better by its own test (p 0.002), not after adjustment "
+        "for the contrasts declared beside it (max-T p 0.070)"
+    ]
+
+
+def test_a_difference_of_differences_is_higher_or_lower() -> None:
+    group = Group(ALL["infeasible"], "direct", "PRIVATE - PUBLIC")
+    found = contrast(group, varied(), False, plain=False)
+    assert (found.verdict, found.counts, found.bound_low) == ("higher", (), None)
+    assert contrast(group, varied(), False).verdict == "worse"  # more infeasible plans
+
+
+def test_too_few_tasks_for_the_declared_family_is_said() -> None:
+    planned = [one for one in varied() if one.source in ("s0", "s1", "s2", "s3", "s4", "s5")]
+    three = [("b", contrast(OPTIMAL, planned, True)) for _ in range(3)]
+    assert cautions(three)[-1] == (
+        "6 source tasks: no p below 0.031 can occur, so Holm over 3 contrasts can never reject"
+    )
+
+
+def test_items_without_every_run_leave_mean_and_std_and_are_counted() -> None:
+    whole = [Pair((f"r{n}", run), f"s{n}", 0.0, 1.0) for n in range(9) for run in (1, 2)]
+    found = contrast(
+        OPTIMAL, [*whole, Pair(("x", 1), "s0", 0.0, 0.0), Pair(("x", 2), "s0", None, 0)], True
+    )
+    assert found.runs is not None
+    assert (found.items, found.runs.items, found.runs.trained) == (10, 9, (1.0, 1.0))
+    assert any("9 of 10 items have every run for both" in text for text in cautions([("b", found)]))
+
+
+def test_one_run_has_no_std_and_no_passes() -> None:
+    found = contrast(OPTIMAL, varied(), True)
+    assert (found.base_run_std, found.trained_run_std, found.passes) == (None, None, ())
+
+
+def three_arms(tmp_path: Path) -> Plan:
+    asked = some(400, tasks=9)
+    plan = make_plan(tmp_path, asked)
+    for system, policy in (("base", initial_copy), ("a", world_copy), ("b", right_answer)):
+        store(plan, [Response(x.id, 1, "ok", policy(parse(x.target))) for x in asked], system)
+        score_system(plan, system)
+    return plan
+
+
+def test_many_systems_share_one_declared_family(tmp_path: Path) -> None:
+    found = compare(three_arms(tmp_path), "base", ["a", "b"])
+    primary = [one for one in found["contrasts"] if one["primary"]]
+    assert found["arms"] == ["base", "a", "b"]
+    assert [one["arms"][1] for one in primary] == ["a"] * 3 + ["b"] * 3
+    assert all(one["p_holm"] >= one["p_max_t"] >= one["p"] for one in primary)
+    spread = [text for text in found["warnings"] if "no spread" in text]
+    assert all(text.startswith(("a, ", "b, ")) for text in spread)
+    states = [one for one in found["coverage"] if one["system"] == "a"]
+    assert {(one["condition"], one["variant"], one["planned"]) for one in states} == {
+        (condition, variant, 36)
+        for condition in ("belief", "direct")
+        for variant in ("PUBLIC", "PRIVATE")
+    }
+    assert all(one["states"] == {"ok": 36} for one in states)
+
+
+def test_two_conditions_of_one_system_are_paired_on_the_story(tmp_path: Path) -> None:
+    plan = three_arms(tmp_path)
+    with pytest.raises(UserError, match="belief asks for a belief, direct for a plan"):
+        compare(plan, "b/belief", "b/direct")
+    with pytest.raises(
+        UserError, match="no condition 'directly' in the plan; it has belief, direct"
+    ):
+        compare(plan, "b/directly", "b/direct")
+    with pytest.raises(UserError, match="give both a condition, or neither"):
+        compare(plan, "base", "b/direct")
+    found = compare(plan, "base/direct", "b/direct")
+    assert {one["condition"] for one in found["contrasts"]} == {"all", "direct"}
+
+
+ARMS = [
+    ("base", ["base"], None, "both 'base'; name two systems"),
+    ("base", ["b", "b"], None, "--trained 'b' is given twice"),
+    ("base", ["b"], -0.1, "--margin -0.1"),
+    ("base", ["b"], float("nan"), "--margin nan"),
+    ("base", ["c"], None, "responses/c.json: not there"),
+]
+
+
+@pytest.mark.parametrize(("base", "trained", "margin", "expected"), ARMS)
+def test_arms_that_cannot_be_compared(
+    tmp_path: Path, base: str, trained: list[str], margin: float | None, expected: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(expected)):
+        compare(three_arms(tmp_path), base, trained, margin)
+
+
+WRONG_SCORES = [
+    ('"reward":1.0', '"reward":NaN', "b.jsonl:1: reward is nan, not a finite number"),
+    ('"reward":1.0', '"reward":1e999', "b.jsonl:1: reward is inf, not a finite number"),
+    ('"reward":1.0', '"reward":1' + 400 * "0", "0, not a finite number"),
+    ('"reward":1.0', '"reward":"high"', 'b.jsonl:1: reward: "high" is not what a Scored'),
+    (
+        '"measures":{"entries":1.0',
+        '"measures":{"entries":NaN',
+        "b.jsonl:1: entries is nan, not a finite number",
+    ),
+    (
+        '"measures":{"entries":1.0',
+        '"measures":{"entries":true',
+        'b.jsonl:1: measures: {"entries": true',
+    ),
+    ('"run":1', '"run":2', " run 2 is there; score again"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), WRONG_SCORES)
+def test_scores_that_are_no_numbers_are_refused(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    plan = three_arms(tmp_path)
+    path = score_path(plan, "b")
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(UserError, match=re.escape(expected)):
+        compare(plan, "base", "b")
+
+
+def test_a_score_given_twice_or_of_another_plan_is_refused(tmp_path: Path) -> None:
+    plan = three_arms(tmp_path)
+    path = score_path(plan, "b")
+    whole = path.read_text()
+    path.write_text(whole + whole.splitlines(keepends=True)[0])
+    with pytest.raises(UserError, match="holds more rows than the plan has; score again"):
+        compare(plan, "base", "b")
+    path.write_text(whole)
+    answered = plan.folder / "responses/b.json"
+    answered.write_text(answered.read_text().replace(plan.hash, "0" * 16))
+    with pytest.raises(UserError, match="answers plan 0000000000000000"):
+        compare(plan, "base", "b")
+
+
+def test_a_system_that_completed_nothing_is_named(tmp_path: Path) -> None:
+    plan = three_arms(tmp_path)
+    store(plan, [Response(name, 1, "truncated", "{") for name in plan.ids], "b")
+    score_system(plan, "b")
+    found = compare(plan, "base", "b")
+    assert (
+        "b completed no request (truncated 144): no measure of its answers has a value"
+        in found["warnings"]
+    )
+    assert (
+        "whole agents right (belief), plans optimal for holder (direct): trained has no value in "
+        "any of the 72 cells" in found["warnings"]
+    )

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from eval.intervals import (
+    Interval,
     cluster_interval,
-    holm,
+    equivalence,
     mcnemar_mid_p,
     numbered,
     pass_at,
@@ -101,10 +102,15 @@ def test_pass_hat_of_three_in_five() -> None:
     assert [round(pass_hat(3, 5, k), 6) for k in (1, 2, 3, 4)] == [0.6, 0.3, 0.1, 0.0]
 
 
-def test_holm_keeps_the_order_given() -> None:
-    assert holm([0.001, 0.012, 0.03, 0.04, 0.2]) == pytest.approx([0.005, 0.048, 0.09, 0.09, 0.2])
-    assert holm([0.2, 0.001]) == pytest.approx([0.2, 0.002])
-    assert holm([]) == []
+def test_two_one_sided_tests_of_no_difference() -> None:
+    found = Interval(0.02, 0.01, 0.0, 0.04, 0.08, 9, 30, 0.02)
+    small, wide = equivalence(found, 0.035), equivalence(found, 0.05)
+    assert small is not None and wide is not None
+    assert (small.low, small.high) == pytest.approx((0.0014045, 0.0385955), abs=1e-7)
+    assert not small.shown
+    assert wide.shown
+    assert wide.p == pytest.approx(0.0085358, abs=1e-7)  # P(t_8 > (.05 - .02) / .01)
+    assert equivalence(cluster_interval(np.zeros(9), np.arange(9)), 0.05) is None
 
 
 def test_numbered_by_first_appearance() -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,12 +159,13 @@ def test_a_server_that_dies_stops_the_run_and_the_rest_is_asked_later(tmp_path: 
         outcome = ask(plan, dying)
         attempts = len(dying.arrivals)
     assert (outcome.exit_code, outcome.stopped) == (3, "server_unreachable")
-    kept = sum(row["state"] == "ok" for row in rows(plan))
-    assert kept == 20
-    assert attempts <= 20 + QUICK.concurrency
+    states = sorted(row["state"] for row in rows(plan))
+    # The fourth lost connection in a row stops the run; one request may have lost three, its tries.
+    assert states in (["ok"] * 20, ["http_error", *["ok"] * 20])
+    assert 20 < attempts <= 20 + QUICK.concurrency  # each worker waits for one answer at most
     with ScriptedServer() as server:
         assert ask(plan, server).exit_code == 0
-        assert len(server.bodies) == 100 - kept
+        assert len(server.bodies) == 80
     assert len(keys(plan)) == 100
 
 
@@ -247,6 +249,25 @@ def test_requests_that_cannot_fit_are_refused_before_the_first(tmp_path: Path) -
             ask(plan, server)
         assert server.bodies == []
     assert not (plan.folder / "responses").exists()
+
+
+def test_the_longest_request_decides_whether_a_plan_fits(tmp_path: Path) -> None:
+    asked = some(6)
+    length = max(sum(len(m["content"].encode()) for m in one.messages) for one in asked)
+    long = {"role": "user", "content": "x" * (length + 100)}
+    for number, variant in ((3, asked[3].variant), (5, "RARE")):
+        changed = list(asked)
+        changed[number] = replace(asked[number], messages=(long,), variant=variant)
+        with ScriptedServer() as server:
+            limit = length + 99 + 64
+            server.models[0]["max_model_len"] = limit
+            assert ask(make_plan(tmp_path / f"short{number}", asked), server).exit_code == 0
+            asked_before = len(server.bodies)
+            with pytest.raises(
+                UserError, match=f"a prompt of {length + 100} tokens and max_tokens 64"
+            ):
+                ask(make_plan(tmp_path / f"long{number}", changed), server)
+            assert len(server.bodies) == asked_before
 
 
 def test_a_model_that_changes_under_the_run_voids_its_rows(tmp_path: Path) -> None:

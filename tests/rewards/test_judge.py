@@ -16,13 +16,14 @@ from configs.judge import JudgeConfig
 from rewards.blocking_judge import BlockingJudge
 from rewards.judge import Judge, Judged
 from rewards.judge_counts import JudgeCounts, JudgeFailing
-from rewards.judgements import Case, Judgement
+from rewards.judgements import Judgement
 from tests.eval.scripted_server import Body, Script, ScriptedServer, completion
 from tests.rewards.scripted_judge import (
     PLANTED,
     cached,
     case,
     config,
+    distinct,
     dying,
     failing,
     full_case,
@@ -32,28 +33,13 @@ from tests.rewards.scripted_judge import (
     mentions,
     questions,
     raw_server,
+    run,
     saying,
+    solution,
     verdict_text,
 )
 
 GOOD = '{"correct_resolution": {"criterion_scores": [1, 0]}}'
-
-
-def run(judge_config: JudgeConfig, cases: list[Case]) -> tuple[list[Judged], JudgeCounts]:
-    async def go() -> tuple[list[Judged], JudgeCounts]:
-        async with Judge(judge_config) as judge:
-            return await judge.judge(cases), judge.counts
-
-    return asyncio.run(go())
-
-
-def solution(judge_config: JudgeConfig, text: str = "Reset it.") -> Judgement:
-    (judged,), _ = run(judge_config, [case("a", text)])
-    return judged["solution"]
-
-
-def distinct(count: int) -> list[Case]:
-    return [case(f"c{number}", f"reset number {number}") for number in range(count)]
 
 
 def test_scores_by_dimension_in_the_order_of_the_cases() -> None:
@@ -383,66 +369,6 @@ def test_a_few_failures_do_not_stop_anything() -> None:
         judge.raise_if_failing()
         assert judge.counts.failed == 9
         assert judge.counts.failing_share == 0.09
-
-
-def test_a_warm_cache_asks_nothing_and_is_fast(tmp_path: Path) -> None:
-    cases = [full_case(f"c{n}", f"stale {n}", f"junior {n}", f"reset {n}") for n in range(300)]
-    with ScriptedServer(judging()) as server:
-        cold, _ = run(cached(server.url, tmp_path, concurrency=64), cases)
-        asked = len(server.bodies)
-        started = time.process_time()
-        warm, counts = run(cached(server.url, tmp_path), cases)
-        seconds = time.process_time() - started
-        assert len(server.bodies) == asked == 900
-    assert (counts.cached, counts.requests) == (900, 0)
-    assert [{n: j.scores for n, j in one.items()} for one in warm] == [
-        {n: j.scores for n, j in one.items()} for one in cold
-    ]
-    assert 900 / seconds >= 1000  # the bar of the benchmark is 2,000; tests may share a machine
-
-
-def test_equal_candidates_share_a_call_only_with_a_cache(tmp_path: Path) -> None:
-    same = [case(f"c{number}", "Reset it.") for number in range(8)]
-    with ScriptedServer(judging()) as server:
-        judged, counts = run(cached(server.url, tmp_path), same)
-        assert len(server.bodies) == 1
-        assert (counts.judged, counts.cached) == (1, 7)
-        assert [one["solution"].case for one in judged] == [f"c{number}" for number in range(8)]
-        run(config(server.url), same)
-        assert len(server.bodies) == 9
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"model": "other"},
-        {"revision": "step 200"},
-        {"sampling": {"temperature": 0.5}},
-        {"sampling": {"top_p": 0.5}},
-        {"sampling": {"max_tokens": 100}},
-        {"sampling": {"seed": 3}},
-        {"sampling": {"enable_thinking": True}},
-        {"sampling": {"extra": {}}},
-    ],
-)
-def test_the_cache_key_holds_what_decides_a_verdict(tmp_path: Path, change: Any) -> None:
-    with ScriptedServer(judging()) as server:
-        server.models = [{"id": "m"}, {"id": "other"}]
-        solution(cached(server.url, tmp_path))
-        solution(cached(server.url, tmp_path, timeout_s=4.0, concurrency=3, rpm=1000))
-        assert len(server.bodies) == 1
-        solution(cached(server.url, tmp_path, **change))
-        assert len(server.bodies) == 2
-        solution(cached(server.url, tmp_path), "Reset it!")
-        assert len(server.bodies) == 3
-
-
-def test_failures_are_not_cached(tmp_path: Path) -> None:
-    with ScriptedServer(saying("no")) as server:
-        assert solution(cached(server.url, tmp_path)).scores is None
-        server.script = judging()
-        assert solution(cached(server.url, tmp_path)).scores == (1, 0)
-        assert len(server.bodies) == 3
 
 
 def test_a_candidate_cannot_score_itself() -> None:

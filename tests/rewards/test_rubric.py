@@ -3,7 +3,7 @@
 import pytest
 
 from configs.errors import UserError
-from configs.rewards import RubricReward
+from configs.rewards import RubricGate, RubricReward
 from rewards.judgements import Case, Dimension, Judgement
 from rewards.rubric import rubric_score
 from tasks.extraction import Incomplete
@@ -47,6 +47,7 @@ def test_a_judge_failure_is_none_and_never_0() -> None:
     assert scored.parts["user_profile"] is None
     assert scored.parts["belief"] == 0.5
     assert scored.note == "judge profile: timeout"
+    assert scored.failures == {"user_profile": "timeout"}
 
 
 def test_a_failure_where_the_weight_is_0_does_not_matter() -> None:
@@ -63,6 +64,30 @@ def test_the_wrong_form_earns_0_without_a_judge() -> None:
         "belief": 0.0, "user_profile": 0.0, "solution": 0.0, "format": 0.0, "concise": 1.0,
     }  # fmt: skip
     assert scored.note == "no_answer"
+
+
+GATED = RubricReward(gates=(RubricGate(part="solution", needs="belief", at_least=0.6),))
+
+
+def test_a_gate_takes_the_value_of_a_part_and_leaves_the_part() -> None:
+    scored = rubric_score(ALL, THREE, 100, GATED)  # belief 0.5 is below 0.6
+    assert scored.value == pytest.approx(0.3 * 0.5 + 0.2 * 1.0)
+    assert scored.parts["solution"] == 0.25
+    passed = {**THREE, "belief": judged("belief", 1, 1)}
+    assert rubric_score(ALL, passed, 100, GATED).value == pytest.approx(0.3 + 0.2 + 0.5 * 0.25)
+    assert rubric_score(("solution",), {"solution": QUARTER}, 100, GATED).value == 0.25
+
+
+def test_a_gate_on_what_was_not_judged_leaves_the_value_unknown() -> None:
+    config = GATED.model_copy(update={"belief": 0.0})
+    scored = rubric_score(ALL, {**THREE, "belief": failed("belief")}, 100, config)
+    assert scored.value is None
+    assert scored.failures == {"belief": "timeout"}
+
+
+def test_a_gate_on_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match="gate on 'belief' needs itself"):
+        RubricReward(gates=(RubricGate(part="belief", needs="belief", at_least=1.0),))
 
 
 def test_too_many_words_cost_something_down_to_0() -> None:

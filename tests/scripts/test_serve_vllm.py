@@ -75,6 +75,28 @@ def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
     assert_refused(run(SERVE, tmp_path), str(tmp_path), "no config.json")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--timeout", "-1"), "--timeout -1 is not a time; give seconds above 0"),
+        (("--timeout", "0"), "--timeout 0 is not a time"),
+        (("--timeout", "nan"), "--timeout nan is not a time"),
+        (("--timeout", "inf"), "--timeout inf is not a time"),
+        (("--max-model-len", "0"), "--max-model-len 0 is not a number of tokens; give 1 or more"),
+        (("--max-model-len", "-5"), "--max-model-len -5 is not a number of tokens"),
+        (("--port", "0"), "--port 0 is not a port; give a number from 1 to 65535"),
+        (("--port", "70000"), "--port 70000 is not a port"),
+        (("--port", "-1"), "--port -1 is not a port"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(
+    checkpoint: Path, words: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        serve.main(["start", str(checkpoint), *words])
+    assert message in str(caught.value)
+
+
 def test_a_taken_port_is_refused(checkpoint: Path, taken_port: int) -> None:
     result = run(SERVE, checkpoint, "--port", str(taken_port))
     assert_refused(result, f"port {taken_port} cannot be used", "--port")

@@ -10,7 +10,7 @@ from train.curriculum import PlanRow, StageSize, check_same, plan
 
 # 12 rows: 4 of each of 2, 5 and 9 turns, half belief and half direct.
 ROWS = [
-    PlanRow(f"r{number}", turns, condition)
+    PlanRow(f"r{number}", turns, condition, "calbench")
     for number, (turns, condition) in enumerate(
         (turns, condition)
         for turns in (2, 5, 9)
@@ -70,6 +70,40 @@ def test_repeats_are_said() -> None:
     assert plan(0, [stage], ROWS, rows_per_batch=4).notes == (
         "stage 1: 4 rows, each up to 3 times",
     )
+
+
+# The same, and 5 of BASIS at 0, 2 and 9 turns.
+MIXED = [
+    *ROWS,
+    *(PlanRow(f"b{n}", turns, "guided", "basis") for n, turns in enumerate((0, 0, 2, 9, 9))),
+]
+
+
+def drawn(stage: StageSize, rows_per_batch: int) -> Counter[tuple[str, int]]:
+    made = plan(0, [stage], MIXED, rows_per_batch)
+    return Counter((MIXED[i].task, MIXED[i].turns) for i in made.indices)
+
+
+def test_tasks_get_their_shares_whatever_the_tables_of_turns_make_of_their_rows() -> None:
+    mix = Mix(tasks={"calbench": 1.0, "basis": 3.0}, turns={0: 1.0, 2: 1.0, 9: 4.0})
+    counts = drawn(StageSize(mix, 5, "s"), 8)
+    assert counts == {
+        ("calbench", 2): 2, ("calbench", 9): 8,
+        ("basis", 0): 5, ("basis", 2): 5, ("basis", 9): 20,
+    }  # fmt: skip
+
+
+def test_few_rows_are_shared_out_among_tasks_first() -> None:
+    counts = drawn(StageSize(Mix(tasks={"calbench": 1.0, "basis": 1.0}), 1, "s"), 4)
+    assert sum(n for (task, _), n in counts.items() if task == "basis") == 2
+
+
+def test_a_condition_of_one_task_leaves_the_other_without_rows_and_is_refused() -> None:
+    mix = Mix(tasks={"calbench": 1.0, "basis": 1.0}, conditions={"belief": 1.0})
+    with pytest.raises(UserError, match=r"s\.tasks: no basis example has both the turns and"):
+        plan(0, [StageSize(mix, 1, "s")], MIXED, 4)
+    with pytest.raises(UserError, match=r"s\.tasks: no example has 'basis'; the data has calb"):
+        plan(0, [StageSize(mix, 1, "s")], ROWS, 4)
 
 
 def test_turns_that_no_row_has_are_refused_by_key() -> None:

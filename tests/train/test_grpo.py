@@ -20,6 +20,7 @@ from train.grpo import BeliefTrainer, dead_fraction, distinct_fraction, grpo_arg
 from train.models import Policy, eos_ids, load_model, load_tokenizer
 from train.reward_adapter import Completion, RewardAdapter
 from train.rows import to_dataset
+from train.scorers import one_by_one
 
 from .test_rows import example
 
@@ -37,7 +38,9 @@ def trainer_of(configure: Configure, folder: Path, *overrides: str) -> BeliefTra
     tokenizer = load_tokenizer(config.model, ["B8 M100"])
     policy = Policy(load_model(config.model, tokenizer, 0), tokenizer)
     adapter = RewardAdapter(
-        by_text, eos_ids(policy.model, tokenizer), mask_truncated=config.grpo.mask_truncated
+        one_by_one(by_text),
+        eos_ids(policy.model, tokenizer),
+        mask_truncated=config.grpo.mask_truncated,
     )
     rows = to_dataset([example("a")], Plan(0, 2, "", (0,) * 4, (1,) * 4, ()))
     return make_trainer(config, policy, rows, adapter, ["judge", "solver"], folder, [])
@@ -132,7 +135,7 @@ def test_a_models_own_sampling_defaults_do_not_leak_into_the_rollouts(
     assert model.generation_config is not None
     model.generation_config.update(top_k=1, temperature=0.01, do_sample=True)
     rows = to_dataset([example("a")], Plan(0, 2, "", (0,) * 4, (1,) * 4, ()))
-    adapter = RewardAdapter(by_text, frozenset())
+    adapter = RewardAdapter(one_by_one(by_text), frozenset())
     trainer = make_trainer(config, Policy(model, tokenizer), rows, adapter, [], tmp_path, [])
     prompt_ids, _, fields = trainer._tokenize_prompts([rows[0]["prompt"]] * 8)
     completions, _ = trainer._generate_single_turn(prompt_ids, None, fields, 8)

@@ -11,7 +11,7 @@ from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
 from tasks.calbench.answers import Plan, read
 from tasks.calbench.reference import PlanTable, Reference
-from tasks.extraction import Incomplete
+from tasks.extraction import Incomplete, opens_thinking
 from train.checkpoints import export, last_checkpoint
 from train.models import (
     check_end_of_turn,
@@ -131,7 +131,7 @@ def test_the_answer_is_found_under_every_template(name: str, enable_thinking: bo
     kwargs = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
     opened = prefilled_think(tokenizer, kwargs)
     rendered = render_prompts(tokenizer, [[{"role": "user", "content": "q"}]], kwargs)[0]
-    assert opened == rendered.rstrip().endswith("<think>")
+    assert opened is opens_thinking(rendered)
     for text in ('r\n</think>\n{"plan":{"M1":1}}', '<think>r</think>{"plan":{"M1":1}}'):
         answer = read(text, PLAN, opened)
         assert isinstance(answer, Plan)

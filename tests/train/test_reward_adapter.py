@@ -6,13 +6,8 @@ from configs.data import CalbenchData, GeneratedTasks
 from configs.rewards import RewardConfig
 from rewards.score import Score
 from tasks.catalog import TASKS
-from train.reward_adapter import (
-    PART_NAMES,
-    Completion,
-    RewardAdapter,
-    calendar_scorer,
-    completion_text,
-)
+from train.reward_adapter import Completion, RewardAdapter, completion_text
+from train.scorers import PARTS, calendar_scorer, one_by_one
 
 END = 7
 
@@ -45,15 +40,17 @@ def test_every_shape_that_trl_hands_over_becomes_text(
 
 
 def test_a_completion_without_an_end_token_is_truncated() -> None:
-    adapter = RewardAdapter(length_of, frozenset({END}))
-    values = adapter(["q"] * 3, ["a", "bb", ""], [[1, END], [1, 2], []], target=["t"] * 3)
+    adapter = RewardAdapter(one_by_one(length_of), frozenset({END}))
+    values = adapter(
+        ["q"] * 3, ["a", "bb", ""], [[1, END], [1, 2], []], ["calbench"] * 3, ["t"] * 3
+    )
     assert values == [1.0, 2.0, 0.0]
     assert [one.completion.truncated for one in adapter.scored] == [False, True, True]
 
 
 def test_a_masked_completion_leaves_the_baseline_too() -> None:
-    adapter = RewardAdapter(length_of, frozenset({END}), mask_truncated=True)
-    values = adapter(["q"] * 2, ["a", "bb"], [[1, END], [1, 2]], target=["t"] * 2)
+    adapter = RewardAdapter(one_by_one(length_of), frozenset({END}), mask_truncated=True)
+    values = adapter(["q"] * 2, ["a", "bb"], [[1, END], [1, 2]], ["calbench"] * 2, ["t"] * 2)
     assert values == [1.0, None]
     assert adapter.scored[1].score.value == 2.0
 
@@ -62,9 +59,9 @@ def test_a_right_answer_earns_1_unless_it_was_cut_off() -> None:
     data = CalbenchData(split="train", generated=GeneratedTasks(count=1))
     score = calendar_scorer(RewardConfig())
     for example in list(TASKS["calbench"](data))[:10]:
-        whole = Completion(example.reference_answer, example.target, False, False)
-        cut = Completion(example.reference_answer, example.target, True, False)
+        whole = Completion(example.reference_answer, "calbench", example.target, False, False)
+        cut = Completion(example.reference_answer, "calbench", example.target, True, False)
         assert score(whole).value == 1.0
         assert score(cut).value == 0.0
         assert score(cut).note == "truncated"
-        assert set(score(whole).parts) <= set(PART_NAMES)
+        assert set(score(whole).parts) <= set(PARTS["calbench"])

@@ -6,7 +6,9 @@ python -m pytest tests/train/test_run.py -v
 import json
 import math
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from configs.errors import UserError
 from configs.training import Training
 from rewards.score import Score
-from tasks.catalog import TASKS
 from tests.train.conftest import Configure
+from train.data import training_examples
 from train.folder import write_plan
 from train.prepare import Prepared, prepare
-from train.reward_adapter import Completion, Scorer
+from train.reward_adapter import Completion
 from train.run import STOPPED, run
+from train.scorers import one_by_one
 
 PARTS = ["vowels", "length"]
 
@@ -54,11 +57,13 @@ class Interrupting:
 
 
 def prepared(config: Training) -> Prepared:
-    return prepare(config, list(TASKS[config.data.task](config.data)))
+    return prepare(config, training_examples(config))
 
 
-def train(config: Training, scorer: Scorer = vowels, resume: bool = False) -> int:
-    return run(prepared(config), scorer, PARTS, resume)
+def train(
+    config: Training, score: Callable[[Completion], Score] = vowels, resume: bool = False
+) -> int:
+    return run(prepared(config), one_by_one(score), PARTS, resume)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -206,6 +211,56 @@ def test_another_config_or_plan_is_not_resumed(
     monkeypatch.setattr("train.folder.world_size", lambda: 2)
     with pytest.raises(UserError, match=r"differs in world_size \(1 saved, 2 now\)"):
         train(configure(output=output), resume=True)
+
+
+def break_header(path: Path) -> None:
+    path.write_bytes(b"\xff" * 100)
+
+
+def set_key(path: Path, key: str, value: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+
+
+DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("plan.json", Path.unlink, "cannot be read"),
+    ("plan.json", lambda path: path.write_text("[]"), "holds no JSON object"),
+    ("config.json", Path.unlink, "cannot be read"),
+    ("config.json", lambda path: path.write_text("{"), "it is not JSON"),
+    ("config.json", lambda path: path.write_bytes(b"\xff"), "it is not JSON"),
+    ("manifest.json", lambda path: path.write_text("{}"), "attempts is None"),
+    ("metrics.jsonl", lambda path: path.write_text("{}\n"), ":1: damaged, not a row of metrics"),
+    ("base/config.json", lambda path: path.write_text("{"), "it is not JSON"),
+    ("base/config.json", lambda path: set_key(path, "hidden_size", "32"), "no model there"),
+    ("base/config.json", lambda path: set_key(path, "hidden_size", 64), "no model there"),
+    ("base/config.json", lambda path: set_key(path, "model_type", "gwen3"), "no model there"),
+    ("base/model.safetensors", break_header, "damaged weights"),
+    ("checkpoints/checkpoint-6/config.json", lambda path: path.write_text("[1]"), "no JSON object"),
+    ("checkpoints/checkpoint-6/trainer_state.json", lambda path: path.write_text("{"), "not JSON"),
+    ("checkpoints/checkpoint-6/model.safetensors", break_header, "damaged weights"),
+    ("checkpoints/checkpoint-6/optimizer.pt", break_header, "not a file that torch wrote"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "message"), DAMAGES)
+def test_a_damaged_run_is_not_resumed_and_the_file_is_named(
+    configure: Configure,
+    finished: Training,
+    tmp_path: Path,
+    name: str,
+    damage: Callable[[Path], object],
+    message: str,
+) -> None:
+    config = configure(output=tmp_path)
+    shutil.copytree(finished.folder, config.folder)
+    shutil.rmtree(config.folder / "final")
+    saved = config.folder / "config.json"
+    saved.write_text(saved.read_text().replace(finished.output, config.output))
+    damage(config.folder / name)
+    with pytest.raises(UserError) as caught:
+        train(config, resume=True)
+    place = "base" if message == "no model there" else name
+    assert str(config.folder / place) in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_started_run_is_not_started_again_and_none_is_not_resumed(

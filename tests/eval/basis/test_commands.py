@@ -1,17 +1,21 @@
 """The five commands on BASIS requests, with a candidate and a judge over loopback."""
 
+import csv
 import json
 import re
 from typing import Any
 
 import pytest
 
+from configs.errors import UserError
 from eval.__main__ import main
+from eval.basis.compare import compare
 from eval.plan import Plan
 from tests.eval.basis.requests import ask, full, half, make_plan
 from tests.eval.scripted_server import ScriptedServer
 from tests.rewards.scripted_judge import judging
 
+TURNS = "5 \N{MINUS SIGN} 0 turns"
 SETTINGS: dict[str, tuple[int, ...]] = {
     "separate": (0, 5),
     "guided": (0, 5),
@@ -87,10 +91,35 @@ def test_settings_are_compared_with_separate_within_each_system(reported: Plan) 
         ("belief - separate", 0),
         ("profile - separate", 0),
         ("shuffle - separate", 0),
+        (TURNS, 5),
     }
     assert {one["difference"] for one in found} == {0.0}
     assert {one["measure"] for one in found if one["setting"] == "cot"} == {"solution"}
     assert not any(one["primary"] for one in found)
+
+
+def test_prefixes_are_compared_within_the_instance(reported: Plan) -> None:
+    where = {"domain": "all", "subset": "all", "measure": "avg"}
+    within = contrasts(reported, comparison=TURNS, system="trained", **where)
+    grown = contrasts(reported, comparison=f"trained - base, {TURNS}", **where)
+    for found in (within, grown):
+        assert [one["setting"] for one in found] == ["separate", "guided"]
+        assert [(one["difference"], one["items"], one["planned"]) for one in found] == [
+            (0.0, 20, 40)
+        ] * 2
+        assert all("no spread" in one["reason"] for one in found)
+
+
+def test_two_settings_of_two_systems_can_be_named(reported: Plan) -> None:
+    found = compare(reported, "base/separate", "trained/guided")
+    again = [one for one in found["contrasts"] if one["primary"]]
+    assert [(one["arms"], one["setting"], one["turns"]) for one in again] == [
+        (["base/separate", "trained/guided"], "guided", 0),
+        (["base/separate", "trained/guided"], "guided", 5),
+    ]
+    with pytest.raises(UserError, match="no condition 'transfer' in the plan"):
+        compare(reported, "base/cot", "trained/transfer")
+    compare(reported, "base", "trained")
 
 
 def test_flagged_instances_leave_only_where_they_show(reported: Plan) -> None:
@@ -114,12 +143,40 @@ def test_the_report_names_what_its_numbers_are(reported: Plan) -> None:
     assert "50.00 % ± 0.00" in text
     assert "## Settings against separate, within trained" in text
     page = (reported.folder / "report.html").read_text()
-    assert not re.search(r"<(script|link|img|iframe)|@import|url\((?!#)", page)
+    assert not re.search(r"<(link|img|iframe)|@import|url\((?!#)", page)
     assert (reported.folder / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_cases_show_criterion_by_criterion_what_the_judge_said(reported: Plan) -> None:
+    page = (reported.folder / "report.html").read_text()
+    found = re.search(r'id="case-data">(.*?)</script>', page)
+    assert found is not None
+    data = json.loads(found[1])
+    assert data["counts"][0] == 2 * len(reported.ids)  # trained is higher everywhere
+    one = next(x for x in data["cases"] if x["condition"] == "guided")
+    assert len(one["lines"]) == 2 + 3 + 4
+    assert one["lines"][0] == ['belief: Says "fuse".', ["met"]]
+    base, trained = one["answers"]
+    assert [sum(mark for (mark,) in x["marks"]) for x in (base, trained)] == [3, 9]
+    assert base["stated"][:2] == [["met"], ["not met"]]
+
+
+def test_the_paper_table_has_domains_turns_and_dimensions(reported: Plan) -> None:
+    rows = list(csv.DictReader((reported.folder / "report.csv").open()))
+    found = {
+        (row["row"], row["column"]): row["value"]
+        for row in rows
+        if row["table"] == "domains-guided"
+    }
+    assert found[("swe / base", "5 turns / solution")] == "0.25"
+    assert found[("culture / trained", "0 turns / belief")] == "1.0"
+    assert float(found[("all / difference", "0 turns / profile")]) == pytest.approx(2 / 3)
+    assert len(found) == 3 * 3 * 2 * 4  # domains, two systems and difference, turns, dimensions
 
 
 def test_scoring_and_reporting_again_gives_the_same_bytes(reported: Plan) -> None:
     names = ["compare.json", "report.html", "report.md", "report.png"]
+    names += ["report.csv", "report.tex"]
     names += [
         f"scores/{system}.{end}" for system in ("base", "trained") for end in ("jsonl", "json")
     ]

@@ -86,5 +86,6 @@ def _answer_all(folder: Path, asked: list[Example]) -> None:
 
     for name, script in (("base", golden), ("silent", nothing)):
         with ScriptedServer(script) as server:
+            server.models[0]["max_model_len"] = 16384  # the longest request is 6093 bytes
             run = ["run", str(folder), "--system", name, "--server", server.url, "--model", "m"]
             assert main([*run, "concurrency=64"]) == 0

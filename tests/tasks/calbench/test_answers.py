@@ -131,7 +131,11 @@ def test_trailing_commas_are_repaired(text: str) -> None:
         (f"<think>{GOOD}", "unterminated_reasoning"),  # p05
         (f"{GOOD}<think>{DRAFT}", "unterminated_reasoning"),
         (f"<think>{GOOD}</think>", "no_answer"),  # p06
-        (f"{GOOD}</think>", "no_answer"),
+        (f"{GOOD}</think>", "no_answer"),  # before the block closes all is thinking
+        (f"{GOOD}\n<think>{DRAFT}</think>", "no_answer"),
+        (f"{GOOD}\n<think>{DRAFT}</think>\nAs said.", "no_answer"),
+        (f'{{"x": oops, "draft": {GOOD}}}', "unparseable"),
+        (f"{{'draft': {GOOD}}}", "no_answer"),
         ('{"plan": {"M1": 3, "M2": 8, "M3": 0, "M4": 15, ', "unparseable"),  # p10
         ('{"plan": {"M1": 3, "M2": 8, "M3": 0, "M4": 15, "M5": 11}', "unparseable"),  # p11
         (f'{{"answer": {GOOD}', "unparseable"),
@@ -211,6 +215,9 @@ def test_a_plan_with_something_missing_is_incomplete(text: str, reason: str) -> 
         f'"slot {"9" * 5000}"',
         '{"slot": 16}',
         '{"slot": {"slot": 8}}',
+        '{"time": 8}',
+        '{"M2": 8}',
+        '{"start": {"slot": 8}}',
     ],
 )
 def test_what_is_no_slot_spoils_its_meeting(value: str) -> None:
@@ -229,6 +236,10 @@ def test_what_is_no_slot_spoils_its_meeting(value: str) -> None:
         (with_m2('{"slot": 8, "slot": 9}'), (3, None, 0, 15, 11), "M2 is given twice"),
         (with_m2('8, "M6": 2'), SLOTS, "unknown meeting 'M6'"),  # p31
         (with_m2('8, "M0": 2'), SLOTS, "unknown meeting 'M0'"),
+        (with_m2('8, "M6": {"time": 4}'), SLOTS, "unknown meeting 'M6'"),
+        (with_m2('8, "M6": {"slot": {"slot": 4}}'), SLOTS, "unknown meeting 'M6'"),
+        (with_m2('8, "M6": [4]'), SLOTS, "unknown meeting 'M6'"),
+        (with_m2('{"slot": 8}, "M2": {"time": 8}'), (3, None, 0, 15, 11), "M2 is given twice"),
         (with_m2('8, "cost": 14'), SLOTS, "unknown meeting 'cost'"),
         (with_m2('8, "\\ud800": 14'), SLOTS, "unknown meeting '\\ud800'"),
     ],
@@ -257,6 +268,17 @@ def test_two_different_plans_in_one_object_are_wrong(text: str) -> None:
     answer = read(text, PLAN)
     assert answer == Plan((None,) * 5, "plan is given twice, differently", False)
     assert outcome(answer) == "wrong"
+
+
+def test_a_listed_meeting_with_something_else_in_place_of_its_slot_is_wrong() -> None:
+    others = '{"M2": 8}, {"M3": 0}, {"M4": 15}, {"M5": 11}'
+    known = read(f'{{"plan": [{{"meeting": "M1", "time": 3}}, {others}]}}', PLAN)
+    assert known == Plan((None, 8, 0, 15, 11), "", False)
+    extra = '{"meeting": "M6", "time": 4}'
+    unknown = read(f'{{"plan": [{{"M1": 3}}, {others}, {extra}]}}', PLAN)
+    assert unknown == Plan(SLOTS, "unknown meeting 'M6'", False)
+    absent = read(f'{{"plan": [{{"meeting": "M1"}}, {others}]}}', PLAN)
+    assert absent == Incomplete("missing_entry")
 
 
 def test_two_meetings_in_one_slot_are_for_the_checker_to_judge() -> None:  # p30

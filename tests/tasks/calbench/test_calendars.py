@@ -62,6 +62,14 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     (row(optimal={"assignments": {"1": -1}, "cost": 0}), "slot -1, out of range"),
     (row(optimal={"assignments": {"2": 0}, "cost": 0}), "unknown key '2'"),
     (row(task_id=""), "task_id '' is not a name"),
+    (row(task_id="t\ud800"), "task_id 't\\ud800' holds half of a surrogate pair"),
+    (row(**{"\ud800": 1}), "key '\\ud800' holds half of a surrogate pair"),
+    (row(difficulty="\ud800"), "difficulty '\\ud800' is neither a number nor a name"),
+    (row(difficulty=["hard"]), "difficulty ['hard'] is neither a number nor a name"),
+    (row(params={"num_slots": "3"}), "params.num_slots '3' is not a whole number"),
+    (row(params={"total_agents": "five"}), "params.total_agents 'five' is not a whole number"),
+    (row(params={"errand_cost_range": 1}), "params.errand_cost_range 1 is not a list"),
+    (row(params={"errand_cost_range": [[1]]}), "params.errand_cost_range [[1]] is not a list"),
 ]
 
 
@@ -111,7 +119,7 @@ def test_no_feasible_plan_and_a_wrong_record_are_refused(tmp_path: Path) -> None
 
 
 def test_missing_file_is_one_line() -> None:
-    with pytest.raises(UserError, match="no such task file"):
+    with pytest.raises(UserError, match=r"nowhere\.jsonl: cannot be read \(No such file"):
         read_tasks(Path("nowhere.jsonl"))
 
 

@@ -100,6 +100,12 @@ def test_a_task_without_a_pivotal_lock_yields_none() -> None:
         scenarios(nothing)
 
 
+def test_how_many_tasks_have_no_pivotal_story_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(scenarios(public_data(families=("pivotal", "lock")))) == 70 + 90
+    said = capsys.readouterr().err
+    assert said == "left out: 20 of 90 source tasks (test) have no pivotal story\n"
+
+
 def test_pivotal_locks_raise_the_optimum() -> None:
     data = public_data(families=("pivotal",))
     told = scenarios(data)

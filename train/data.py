@@ -1,0 +1,65 @@
+"""The examples of a run, and the proof that none of them is held out. Needs no torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from configs.data import BasisData, BasisFiles, CalbenchData
+from configs.errors import UserError
+from configs.training import Training
+from tasks.basis.collection import read_instances, sound_instances
+from tasks.basis.overlap import check_apart
+from tasks.calbench.sources import public_tasks
+from tasks.catalog import TASKS
+from tasks.example import Example
+from tasks.splits import check_disjoint
+
+
+def training_examples(config: Training) -> list[Example]:
+    """Every request of every data section, in order; none of them held out.
+
+    Raises ``UserError`` when one is, or when two sections make the same request.
+    """
+    check_basis(config)
+    examples = [one for section in config.sections for one in TASKS[section.task](section)]
+    seen: set[str] = set()
+    for one in examples:
+        if one.id in seen:
+            raise UserError(
+                f"data: request {one.id!r} is made by two sections; give them different files "
+                "or seeds"
+            )
+        seen.add(one.id)
+    calendar = [one for one in examples if one.task == "calbench"]
+    for held_out in config.held_out:
+        if isinstance(held_out, CalbenchData):
+            check_disjoint(calendar, TASKS["calbench"](held_out))
+    return examples
+
+
+def check_files(config: Training) -> None:
+    """Read every public calendar file, so that a fault costs a second and not a start of torch.
+
+    Raises ``UserError`` naming the file and the line.
+    """
+    for section in (*config.sections, *config.held_out):
+        if isinstance(section, CalbenchData) and section.public is not None:
+            public_tasks(section.public)
+
+
+def check_basis(config: Training) -> None:
+    """Raises ``UserError`` when BASIS data to train on overlaps with what is held out.
+
+    All instances of the files count, whatever part of them is trained on. The held-out files are
+    read strictly: what cannot be read cannot be kept out.
+    """
+    trained = [one for one in config.sections if isinstance(one, BasisData)]
+    if not trained:
+        return
+    held_out = [one for one in config.held_out if isinstance(one, BasisFiles)]
+    kept_out = read_instances(_paths(held_out), strict=True, with_rubrics=False)
+    instances = sound_instances(read_instances(_paths(trained)))
+    check_apart(instances, kept_out.instances)
+
+
+def _paths(sections: Sequence[BasisData | BasisFiles]) -> list[Path]:
+    return [Path(name) for section in sections for name in section.files]
