@@ -91,14 +91,14 @@ def read_log(path: Path, assume_finished: bool) -> tuple[list[ForeignAnswer], st
         raise UserError(f"{path}: not a text file that can be read; name the log") from None
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = None
     try:
         if isinstance(whole, dict) and "samples" in whole:
             model = str(whole.get("eval", {}).get("model", "unknown"))
             return [_from_inspect(one) for one in whole["samples"] or []], "inspect", model
         return list(_from_lm_eval(text, assume_finished)), "lm_eval", "unknown"
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise UserError(
             f"{path}: neither a samples file of lm-evaluation-harness nor an Inspect log in JSON; "
             "convert an .eval file with `inspect log convert --to json`"

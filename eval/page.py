@@ -6,7 +6,6 @@ from typing import Any
 from eval.figures import learning_curve_svg
 from eval.formatting import interval, number, p_value, signed
 from eval.measures import HEADLINE
-from eval.plan import ANSWER_FORMS
 from eval.report import Report
 from eval.sheet import Section, Sheet
 from eval.sheet import html as sheet_html
@@ -108,7 +107,7 @@ def how(report: Report) -> list[tuple[str, str]]:
         ("requests", f"{facts['requests']} from {facts['source_tasks']} source tasks"),
         ("cells", ", ".join(f"{name} {count}" for name, count in facts["counts"].items())),
         ("runs", str(config["runs"])),
-        ("answers", ANSWER_FORMS["structured_output" in config]),
+        ("answers", report.answers),
         ("sampling", sampling),
         ("reward", weights),
     ]

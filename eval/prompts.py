@@ -48,6 +48,7 @@ def read_prompts(plan: Plan, system: str) -> Prompts | None:
         not isinstance(digests, list)
         or not isinstance(lengths, list)
         or not len(digests) == len(lengths) == len(plan.ids)
+        or not all(isinstance(one, int) for one in lengths)
     ):
         raise UserError(f"{path}: not the prompts of this plan; remove it, run again")
     return Prompts(digests, lengths, str(raw.get("probe")), str(raw.get("because", "")))

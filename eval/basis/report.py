@@ -60,6 +60,7 @@ class BasisReport:
     """
 
     title: str
+    answers: str
     lead: tuple[str, str, str]
     basis: str
     warnings: tuple[str, ...]
@@ -93,6 +94,7 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     sentence, basis = lead(compared, base, trained)
     return BasisReport(
         title=plan.title,
+        answers=plan.answer_form,
         lead=sentence,
         basis=basis,
         warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),

@@ -230,9 +230,8 @@ def test_warnings_say_when_systems_or_prompts_are_not_what_they_seem(tmp_path: P
     assert "same weights" in found[0]
     assert "probe prompts differ" in found[1]
     assert "differ in length on 1 of 3 requests" in found[2]
-    assert (
-        found[3] == "base completed no request (no_answer 6): no measure of its answers has a value"
-    )
+    nothing = "base completed no request (unparseable 6): no measure of its answers has a value"
+    assert found[3] == nothing
     assert "base: 3 of 3 requests got the same text in every run" in found[4]
     assert "trained completed no request" in found[5]
 
