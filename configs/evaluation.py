@@ -50,6 +50,8 @@ class EvalConfig(Frozen):
     prefilled_think: Literal["auto", "yes", "no"] = "auto"
     """Does the chat template end the prompt with <think>? auto: ask the engine."""
     sampling: Sampling = Sampling()
+    structured_output: bool = False
+    """Send each answer's JSON schema, so that the server can write nothing else; all systems."""
     transport: Transport = Transport()
     reward: RewardConfig = RewardConfig()
     judge: JudgeConfig | None = None
@@ -62,6 +64,14 @@ class EvalConfig(Frozen):
     def _one_origin(self) -> "EvalConfig":
         if (self.data is None) == (self.examples is None):
             raise ValueError("what to ask is not clear; give data or examples, and not both")
+        return self
+
+    @model_validator(mode="after")
+    def _no_thinking_in_a_schema(self) -> "EvalConfig":
+        if self.structured_output and self.sampling.enable_thinking:
+            raise ValueError(
+                "structured_output leaves no room for thinking; set sampling.enable_thinking=false"
+            )
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ class ChatTransport(Frozen):
     """None of this changes an answer, so none of it belongs to a plan or to a cache key."""
 
     concurrency: int = Field(default=64, ge=1)
+    """Requests in flight at each server; a server that is overloaded gets fewer, never more."""
     timeout_s: float = Field(default=600.0, gt=0)
     """For one attempt, counted from sending."""
     max_tries: int = Field(default=4, ge=1)

@@ -7,6 +7,7 @@
     python -m eval compare runs/eval/tiny --base base --trained trained
     python -m eval report  runs/eval/tiny --train runs/tiny_cpu
     python -m eval agreement HUMAN.csv
+    python -m eval import  runs/eval/tiny --system theirs --log samples_tiny.jsonl
 
 BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.
 
@@ -27,6 +28,7 @@ from configs.errors import UserError, run_command
 if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
     from eval.basis.scoring import Outcome as Scoring
     from eval.engines import Engine
+    from eval.estimate import Estimate
     from eval.plan import Plan
     from eval.runner import Outcome
 
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = {
         "plan": _plan,
         "run": _run,
+        "import": _import,
         "score": _score,
         "compare": _compare,
         "report": _report,
@@ -63,17 +66,45 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("config", type=Path, help="a YAML of configs/eval")
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
     plan.add_argument("--out", required=True, help="plan folder to write")
+    _add_estimate(plan)
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
     run.add_argument(
         "overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60"
     )
     run.add_argument("--system", required=True, help="name of this system in the tables")
-    run.add_argument("--server", help="base address of an OpenAI-compatible server")
+    run.add_argument(
+        "--server",
+        action="append",
+        metavar="URL",
+        help="base address of an OpenAI-compatible server; again for each that serves the same",
+    )
     run.add_argument("--model", help="served model name (with --server)")
     run.add_argument(
         "--checkpoint",
         type=Path,
         help="checkpoint folder: generate in this process; with --server, only fingerprint it",
+    )
+    run.add_argument(
+        "--cache", type=Path, metavar="FILE", help="answers to share with other plans (SQLite)"
+    )
+    run.add_argument(
+        "--different-prompts",
+        default="",
+        metavar="REASON",
+        help="why this system may read its prompts otherwise than the other systems",
+    )
+    _add_estimate(run)
+    taken = _command(
+        commands, "import", "take the answers in a log of lm-eval or Inspect", "plan folder"
+    )
+    taken.add_argument("--system", required=True, help="name of this system in the tables")
+    taken.add_argument(
+        "--log", type=Path, required=True, help="samples_*.jsonl of lm-eval, or Inspect's JSON log"
+    )
+    taken.add_argument(
+        "--assume-finished",
+        action="store_true",
+        help="no reply was cut off (lm-eval does not record it)",
     )
     score = _command(
         commands, "score", "read and score the responses of every system", "plan folder"
@@ -119,6 +150,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_estimate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="estimate tokens and time; ask and write nothing"
+    )
+    parser.add_argument(
+        "--tokens-per-second",
+        type=float,
+        default=1000.0,
+        metavar="N",
+        help="answer tokens a second of the server, for the estimate (default 1000)",
+    )
+    parser.add_argument(
+        "--price-per-hour", type=float, default=0.0, metavar="N", help="of the server"
+    )
+
+
+def _print_estimate(found: "Estimate", options: argparse.Namespace) -> int:
+    if options.tokens_per_second <= 0 or options.price_per_hour < 0:
+        raise UserError("--tokens-per-second must be above 0, --price-per-hour not below")
+    print("\n".join(found.lines(options.tokens_per_second, options.price_per_hour)))
+    return 0
+
+
 def _csv_help() -> str:
     from eval.ratings import COLUMNS, EXAMPLE
 
@@ -145,11 +199,15 @@ def _command(
 def _plan(options: argparse.Namespace) -> int:
     from configs.evaluation import EvalConfig
     from configs.load import load
-    from eval.plan import write_plan
+    from eval.estimate import estimate
+    from eval.plan import planned_examples, write_plan
 
+    config = load(options.config, EvalConfig, options.overrides)
+    if options.dry_run:
+        owed = ((example, config.runs, None) for example in planned_examples(config))
+        return _print_estimate(estimate(owed, config.sampling.max_tokens), options)
     if not options.out:
         raise UserError("--out is empty; name the plan folder to write")
-    config = load(options.config, EvalConfig, options.overrides)
     plan, new = write_plan(config, Path(options.out))
     print(
         f"{options.out}: plan {plan.hash} {'frozen' if new else 'is already there'}, "
@@ -161,15 +219,18 @@ def _plan(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from eval.plan import read_plan
 
-    if not NAME.fullmatch(options.system):
-        raise UserError(f"--system {options.system!r}: use letters, digits, '.', '_' and '-'")
+    _check_name(options.system)
     plan = read_plan(options.folder).with_transport(options.overrides)
+    if options.dry_run:
+        return _print_estimate(asyncio.run(_estimate_and_close(options, plan)), options)
     outcome = asyncio.run(_run_and_close(options, plan))
     states = ", ".join(f"{name} {count}" for name, count in sorted(outcome.states.items()))
     print(
         f"{options.system}: {outcome.planned - outcome.owed} of {outcome.planned} answered"
-        f" (this time: {states or 'nothing to do'})"
+        f" (this time: {states or 'nothing asked'}; from the cache {outcome.reused})"
     )
+    for text in outcome.notes:
+        print(f"note: {text}", file=sys.stderr)
     if outcome.stopped or outcome.owed:
         why = outcome.stopped or "some requests failed"
         reason = f" ({outcome.why})" if outcome.why else ""
@@ -179,12 +240,48 @@ def _run(options: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
+def _import(options: argparse.Namespace) -> int:
+    from eval.foreign_logs import import_log
+    from eval.plan import read_plan
+
+    _check_name(options.system)
+    plan = read_plan(options.folder)
+    found = import_log(plan, options.system, options.log, options.assume_finished)
+    states = ", ".join(f"{name} {count}" for name, count in sorted(found.states.items()))
+    print(
+        f"{options.system}: {found.taken} of {len(plan.ids) * plan.config.runs} answers taken "
+        f"({states}); {found.unknown} are to nothing in this plan"
+    )
+    return 0
+
+
+def _check_name(system: str) -> None:
+    if not NAME.fullmatch(system):
+        raise UserError(f"--system {system!r}: use letters, digits, '.', '_' and '-'")
+
+
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
     from eval.runner import run_system
 
     engine = _engine(options, plan)
     try:
-        return await run_system(plan, options.system, engine)
+        return await run_system(
+            plan,
+            options.system,
+            engine,
+            different_prompts=options.different_prompts,
+            cache=options.cache,
+        )
+    finally:
+        await engine.close()
+
+
+async def _estimate_and_close(options: argparse.Namespace, plan: "Plan") -> "Estimate":
+    from eval.runner import estimate_run
+
+    engine = _engine(options, plan)
+    try:
+        return await estimate_run(plan, options.system, engine, options.different_prompts)
     finally:
         await engine.close()
 
@@ -220,6 +317,7 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
+    from eval.records import COMPLETE
     from eval.scoring import score_policies, score_system, systems
 
     if options.overrides or options.retry_unusable:
@@ -227,8 +325,14 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
     for name in systems(plan):
         tally = score_system(plan, name)
         states = ", ".join(f"{state} {count}" for state, count in tally.states.items())
-        complete, total = tally.states.get("complete", 0), sum(tally.states.values())
+        complete, total = tally.states.get(COMPLETE, 0), sum(tally.states.values())
         print(f"{name}: {complete}/{total} complete ({states}; {tally.duplicates} duplicates)")
+        if plan.config.structured_output and "unparseable" in tally.states:
+            print(
+                f"note: {name}: {tally.states['unparseable']} whole replies do not follow the "
+                "schema sent with them; its server ignores response_format",
+                file=sys.stderr,
+            )
     score_policies(plan)
     return 0
 
@@ -257,12 +361,14 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
 
 
 def _print_judged(name: str, outcome: "Scoring") -> None:
+    from eval.records import COMPLETE
+
     states = ", ".join(f"{state} {count}" for state, count in outcome.states.items())
     said, session = outcome.judgements, outcome.session
     failed = sum(said["failed"].values())
     named = ", ".join(f"{reason} {count}" for reason, count in said["failed"].items())
     print(
-        f"{name}: {outcome.states.get('complete', 0)}/{sum(outcome.states.values())} complete "
+        f"{name}: {outcome.states.get(COMPLETE, 0)}/{sum(outcome.states.values())} complete "
         f"({states}; {outcome.duplicates} duplicates); judged {said['judged']}, empty "
         f"{said['empty_candidate']}, judge failed {failed} = {said['failing_share']:.1%}"
         f"{f' ({named})' if named else ''}; requests this time {session.counts.requests}"
@@ -286,9 +392,11 @@ def _compare(options: argparse.Namespace) -> int:
     )
     for text in found["warnings"]:
         print(f"warning: {text}", file=sys.stderr)
-    for one in found["contrasts"]:
-        if one["primary"] and not found.get("withheld"):
-            print(_contrast_line(one))
+    shown = [one for one in found["contrasts"] if one["primary"] and not found.get("withheld")]
+    if shown:
+        print(f"{plan.folder.name}: {options.trained} against {options.base}, {plan.answer_form}")
+    for one in shown:
+        print(_contrast_line(one))
     return 0
 
 

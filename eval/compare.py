@@ -64,6 +64,7 @@ def compare(
     adjusted_ones = adjusted([one for _, one in found])
     result = {
         "plan_hash": plan.hash,
+        "answers": plan.answer_form,
         "base": asdict(read_identity(identity_path(plan, first.system))),
         "trained": asdict(read_identity(identity_path(plan, others[0].system))),
         "arms": arms,

@@ -12,6 +12,7 @@ from eval.compare import summed
 from eval.formatting import interval, p_value, signed
 from eval.paper import Row, arms, where
 from eval.paper_calendar import Point, TurnCurve
+from eval.records import COMPLETE
 
 MARKS = ("circle", "square", "triangle", "diamond")
 DASHES = ("", "6 4", "2 3", "8 3 2 3")
@@ -178,8 +179,8 @@ def coverage_bars(coverage: Sequence[Row]) -> str:
 
 def _bar(tally: Mapping[str, int]) -> str:
     total = sum(tally.values())
-    done = tally.get("complete", 0)
-    rest = {state: n for state, n in sorted(tally.items()) if state != "complete"}
+    done = tally.get(COMPLETE, 0)
+    rest = {state: n for state, n in sorted(tally.items()) if state != COMPLETE}
     parts = [f'<span class="done" style="width:{100 * done / total:.3f}%"></span>'] if done else []
     for number, (state, count) in enumerate(rest.items()):
         parts.append(

@@ -1,4 +1,8 @@
-"""Paper tables and contrasts as Markdown, CSV, Parquet and LaTeX."""
+"""Paper tables and contrasts as Markdown, CSV, Parquet and LaTeX.
+
+``answers``: how answers were asked for. It goes with every number and caption, since a table in a
+paper, or rows of two plans in one frame, have no page title to say it.
+"""
 
 import csv
 import io
@@ -9,18 +13,20 @@ from typing import Any
 from eval.paper import Cell, PaperTable, Row
 
 FIELDS = ("value", "std", "low", "high")
-COLUMNS = ("table", "row", "column", *FIELDS, "n", "planned", "unit", "text")
+COLUMNS = ("table", "row", "column", *FIELDS, "n", "planned", "unit", "text", "answers")
 NUMBERS = ("base", "trained", "difference", "p", "p_t", "p_max_t", "p_holm", "q")
 
 
-def tidy_rows(tables: Iterable[PaperTable], contrasts: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def tidy_rows(
+    tables: Iterable[PaperTable], contrasts: Iterable[Row], answers: str
+) -> Iterator[dict[str, Any]]:
     """One row for each number: all cells of the tables, then every contrast."""
     for table in tables:
         spans = [name for name, width in table.spans for _ in range(width)]
         for labels, cells in table.rows:
             for number, (column, cell) in enumerate(zip(table.columns, cells, strict=True)):
                 above = f"{spans[number]} / " if spans else ""
-                yield _tidy(table.name, " / ".join(labels), above + column, cell)
+                yield _tidy(table.name, " / ".join(labels), above + column, cell, answers)
     for one in contrasts:
         parts = [*one["arms"], *_place(one), one["measure"]]
         for name in NUMBERS:
@@ -34,7 +40,7 @@ def tidy_rows(tables: Iterable[PaperTable], contrasts: Iterable[Row]) -> Iterato
                 planned=one["planned"],
                 text=one["reason"] if one[name] is None else "",
             )
-            yield _tidy("contrasts", " / ".join(parts), name, cell)
+            yield _tidy("contrasts", " / ".join(parts), name, cell, answers)
 
 
 def _place(one: Row) -> list[str]:
@@ -42,10 +48,11 @@ def _place(one: Row) -> list[str]:
     return [*(text for text in extra if text), one["condition"], one["variant"]]
 
 
-def _tidy(table: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
+def _tidy(table: str, row: str, column: str, cell: Cell, answers: str) -> dict[str, Any]:
     numbers = {name: getattr(cell, name) for name in FIELDS}
     words = "" if cell.value is not None else cell.text
     rest = {"n": cell.n, "planned": cell.planned, "unit": cell.unit, "text": words}
+    rest["answers"] = answers
     return {"table": table, "row": row, "column": column, **numbers, **rest}
 
 
@@ -93,21 +100,22 @@ def escaped_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def to_latex(tables: Iterable[PaperTable]) -> str:
+def to_latex(tables: Iterable[PaperTable], answers: str) -> str:
     """Tables for ``\\input``; they need ``\\usepackage{booktabs,graphicx}``."""
-    lines = ["% needs \\usepackage{booktabs,graphicx}"]
+    lines = ["% needs \\usepackage{booktabs,graphicx}", f"% answers: {answers}"]
     for table in tables:
-        lines += _latex_table(table)
+        lines += _latex_table(table, answers)
     return "\n".join(lines) + "\n"
 
 
-def _latex_table(table: PaperTable) -> list[str]:
+def _latex_table(table: PaperTable, answers: str) -> list[str]:
     form = "l" * len(table.heads) + "r" * len(table.columns)
+    caption = f"{table.title}. {table.note} Answers: {answers}."
     lines = [
         "",
         "\\begin{table}[t]",
         "\\centering\\small",
-        f"\\caption{{{latex(table.title)}. {latex(table.note)}}}",
+        f"\\caption{{{latex(caption)}}}",
         f"\\label{{tab:{latex(table.name)}}}",
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
         f"\\begin{{tabular}}{{{form}}}",

@@ -7,7 +7,7 @@ filtered log probabilities plus Gumbel noise is a draw from the filtered distrib
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class InProcess:
     """``folder`` is a checkpoint folder with a tokenizer and a chat template."""
 
-    workers = 1
+    lanes = workers = 1
 
     def __init__(self, folder: Path, batch_size: int) -> None:
         self._fingerprint = fingerprint(folder)
@@ -34,33 +34,36 @@ class InProcess:
         self._folder = folder
         self._tokenizer, self._model = _load(folder)
 
-    async def model_card(self) -> Mapping[str, str]:
+    def allowed(self, lane: int) -> int:
+        """One batch at a time."""
+        return self.workers
+
+    async def model_card(self, lane: int = 0) -> Mapping[str, str]:
         """The folder cannot change under a loaded model."""
         return {"id": str(self._folder)}
 
     async def describe(self, probes: Sequence[Call]) -> Served:
         """Render the probes with the checkpoint's own chat template."""
         _refuse_unsupported(probes[0].sampling)
+        if any(probe.response_format is not None for probe in probes):
+            raise UserError("structured_output: the in-process engine has none; use --server")
         prompts = [self._render(probe) for probe in probes]
-        ids = [self._tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
+        ids = self._ids(prompts)
         return Served(
             engine="in_process",
             model=self._folder.name,
             fingerprint=self._fingerprint,
             prefilled_think=opens_thinking(prompts[0]),
             prompts_hash=sha256(canonical(ids))[:16],
+            max_model_len=self._model.config.max_position_embeddings,
         )
 
-    async def check_fits(self, longest: Sequence[Call]) -> None:
-        """Count the tokens of each prompt."""
-        for call in longest:
-            ids = self._tokenizer(self._render(call), add_special_tokens=False)["input_ids"]
-            limit = self._model.config.max_position_embeddings
-            if len(ids) + call.sampling.max_tokens > limit:
-                raise UserError(
-                    f"a prompt of {len(ids)} tokens and max_tokens {call.sampling.max_tokens} "
-                    f"exceed the checkpoint's context {limit}; plan with less sampling.max_tokens"
-                )
+    async def render(self, calls: Sequence[Call]) -> list[list[int]]:
+        """Token ids of the prompts."""
+        return self._ids([self._render(call) for call in calls])
+
+    def _ids(self, prompts: list[str]) -> list[list[int]]:
+        return [self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in prompts]
 
     def _render(self, call: Call) -> str:
         return str(
@@ -72,7 +75,12 @@ class InProcess:
             )
         )
 
-    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+    async def complete(
+        self,
+        calls: Sequence[Call],
+        lane: int = 0,
+        failed: Callable[[int, Reply], None] | None = None,
+    ) -> list[Reply]:
         """Generate for the whole batch in a thread, so that signals are still heard."""
         return await asyncio.to_thread(self._generate, calls)
 
@@ -81,8 +89,7 @@ class InProcess:
 
     def _generate(self, calls: Sequence[Call]) -> list[Reply]:
         started = time.monotonic()
-        prompts = [self._render(call) for call in calls]
-        ids = [self._tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
+        ids = self._ids([self._render(call) for call in calls])
         limit = self._model.config.max_position_embeddings - calls[0].sampling.max_tokens
         fits = [number for number, row in enumerate(ids) if len(row) <= limit]
         replies = [Reply("context_overflow", error=f"prompt of {len(row)} tokens") for row in ids]

@@ -1,10 +1,13 @@
-"""The engine for an OpenAI-compatible chat server such as vLLM.
+"""The engine for OpenAI-compatible chat servers such as vLLM: one, or several with one model.
 
-The transport is ``rewards.chat_server``; here is what an evaluation asks before it begins: which
-model is served, how its chat template renders the prompts, and whether they fit.
+The transport is ``rewards.chat_server``, one for each address, so that one server's wish to wait
+or its death concerns no other. Here is what an evaluation asks before it begins: which model is
+served, how its chat template renders the prompts, and whether they fit.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 
 from configs.errors import UserError
@@ -20,24 +23,33 @@ from rewards.chat_server import (
     ServerUnreachable,
 )
 
+RENDERED_AT_ONCE = 32
+
 
 class OpenAIServer:
-    """``base_url`` with or without ``/v1``; ``model`` is the served name, and must be served."""
+    """``base_urls`` with or without ``/v1``; ``model`` is the served name, and must be served.
+
+    Each address is a lane with ``transport.concurrency`` requests in flight.
+    """
 
     batch_size = 1
 
     def __init__(
-        self, base_url: str, model: str, transport: Transport, fingerprint: str = ""
+        self, base_urls: Sequence[str], model: str, transport: Transport, fingerprint: str = ""
     ) -> None:
-        self._server = ChatServer(base_url, model, transport)
-        self._root = self._server.root
+        self._servers = [ChatServer(url, model, transport) for url in base_urls]
+        roots = [server.root for server in self._servers]
+        if len(set(roots)) < len(roots):
+            raise UserError(f"--server {', '.join(roots)}: the same address twice; give it once")
         self._model = model
         self._fingerprint = fingerprint
+        self.lanes = len(self._servers)
         self.workers = transport.concurrency
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._server.close()
+        for server in self._servers:
+            await server.close()
 
     async def __aenter__(self) -> "OpenAIServer":
         return self
@@ -50,14 +62,19 @@ class OpenAIServer:
     ) -> None:
         await self.close()
 
-    async def model_card(self) -> Mapping[str, str]:
+    def allowed(self, lane: int) -> int:
+        """Requests in flight that this server has shown it can take."""
+        return self._servers[lane].allowed
+
+    async def model_card(self, lane: int = 0) -> Mapping[str, str]:
         """Name, path and length limit of the served model. None served: ``ServerChanged``."""
-        url = f"{self._root}/v1/models"
+        server = self._servers[lane]
+        url = f"{server.root}/v1/models"
         try:
-            status, body = await self._server.get_json("/v1/models")
+            status, body = await server.get_json("/v1/models")
         except (*TRANSPORT_ERRORS, TimeoutError):
             raise ServerUnreachable(
-                f"server {self._root}: does not answer; start it with scripts/serve_vllm.sh"
+                f"server {server.root}: does not answer; start it with scripts/serve_vllm.sh"
             ) from None
         except ValueError:
             raise ServerChanged(
@@ -69,35 +86,51 @@ class OpenAIServer:
         served = {str(card.get("id")): card for card in cards if isinstance(card, dict)}
         if self._model not in served:
             raise ServerChanged(
-                f"server {self._root}: serves {', '.join(sorted(served)) or 'nothing'}, "
+                f"server {server.root}: serves {', '.join(sorted(served)) or 'nothing'}, "
                 f"not {self._model!r}; give --model one of those"
             )
         card = served[self._model]
         return {name: str(card.get(name, "")) for name in ("id", "root", "max_model_len")}
 
     async def describe(self, probes: Sequence[Call]) -> Served:
-        """Render the probes with the server's own template, where it offers /tokenize."""
-        card = await self.model_card()
-        rendered = [await self._tokenize(probe) for probe in probes]
+        """Render the probes with the servers' own template, where they offer /tokenize."""
+        found = [await self._describe(lane, probes) for lane in range(self.lanes)]
+        for server, one in zip(self._servers, found, strict=True):
+            if one != found[0]:
+                raise UserError(
+                    f"servers {self._servers[0].root} and {server.root} serve different models "
+                    f"({found[0]} and {one}); serve one checkpoint with the same settings"
+                )
+        return found[0]
+
+    async def _describe(self, lane: int, probes: Sequence[Call]) -> Served:
+        card = await self.model_card(lane)
+        rendered = [await self._tokenize(lane, probe) for probe in probes]
         known = [tokens for tokens in rendered if tokens is not None]
         complete = len(known) == len(rendered) and bool(known)
+        limit = card["max_model_len"]
         return Served(
             engine="openai_server",
             model=self._model,
             fingerprint=self._fingerprint or "card:" + sha256(canonical(card))[:16],
             prefilled_think=_ends_with_think(known[0][1]) if complete else None,
             prompts_hash=sha256(canonical([ids for ids, _ in known]))[:16] if complete else "",
+            max_model_len=int(limit) if limit.isdigit() else None,
         )
 
-    async def check_fits(self, longest: Sequence[Call]) -> None:
-        """Count the tokens of each prompt, where the server offers /tokenize."""
-        limit = (await self.model_card())["max_model_len"]
-        for call in longest:
-            tokens = await self._tokenize(call)
-            if tokens is not None:
-                _refuse_overflow(len(tokens[0]), call.sampling.max_tokens, limit)
+    async def render(self, calls: Sequence[Call]) -> list[list[int]] | None:
+        """Token ids of the prompts; None without /tokenize."""
+        room = asyncio.Semaphore(RENDERED_AT_ONCE)
 
-    async def _tokenize(self, call: Call) -> tuple[list[int], str] | None:
+        async def one(number: int, call: Call) -> tuple[list[int], str] | None:
+            async with room:
+                return await self._tokenize(number % self.lanes, call)
+
+        found = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
+        whole = [tokens[0] for tokens in found if tokens is not None]
+        return whole if len(whole) == len(calls) else None
+
+    async def _tokenize(self, lane: int, call: Call) -> tuple[list[int], str] | None:
         """Token ids of the rendered prompt and the text of its end; None without /tokenize."""
         body = {
             "model": self._model,
@@ -107,7 +140,7 @@ class OpenAIServer:
             "chat_template_kwargs": {"enable_thinking": call.sampling.enable_thinking},
         }
         try:
-            status, answer = await self._server.post_json("/tokenize", body)
+            status, answer = await self._servers[lane].post_json("/tokenize", body)
         except (*TRANSPORT_ERRORS, TimeoutError, ValueError):
             return None
         if (
@@ -119,21 +152,19 @@ class OpenAIServer:
         tail = "".join(str(piece) for piece in (answer.get("token_strs") or [])[-8:])
         return answer["tokens"], tail
 
-    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+    async def complete(
+        self,
+        calls: Sequence[Call],
+        lane: int = 0,
+        failed: Callable[[int, Reply], None] | None = None,
+    ) -> list[Reply]:
         """One reply per call; a call is tried at most ``max_tries`` times."""
-        return [
-            await self._server.complete(request_body(call.sampling, call.messages, call.seed))
-            for call in calls
-        ]
-
-
-def _refuse_overflow(prompt: int, answer: int, limit: str) -> None:
-    """A plan with a request that cannot fit is not worth starting; never cut a prompt."""
-    if limit.isdigit() and prompt + answer > int(limit):
-        raise UserError(
-            f"a prompt of {prompt} tokens and max_tokens {answer} exceed the server's limit "
-            f"{limit}; plan with less sampling.max_tokens, or serve with more --max-model-len"
-        )
+        replies = []
+        for place, call in enumerate(calls):
+            body = request_body(call.sampling, call.messages, call.seed, call.response_format)
+            note = None if failed is None else partial(failed, place)
+            replies.append(await self._servers[lane].complete(body, failed=note))
+        return replies
 
 
 def _ends_with_think(tail: str) -> bool:

@@ -107,6 +107,7 @@ def how(report: Report) -> list[tuple[str, str]]:
         ("requests", f"{facts['requests']} from {facts['source_tasks']} source tasks"),
         ("cells", ", ".join(f"{name} {count}" for name, count in facts["counts"].items())),
         ("runs", str(config["runs"])),
+        ("answers", report.answers),
         ("sampling", sampling),
         ("reward", weights),
     ]

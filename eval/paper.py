@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval.formatting import number, p_value, signed
+from eval.records import COMPLETE
 from eval.repeats import STD_LABEL
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -354,7 +355,7 @@ def coverage_table(coverage: Sequence[Row]) -> PaperTable:
 
 
 def _complete_first(state: str) -> tuple[bool, str]:
-    return state != "complete", state
+    return state != COMPLETE, state
 
 
 def shared_tables(contrasts: Sequence[Row], coverage: Sequence[Row]) -> list[PaperTable]:

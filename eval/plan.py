@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from configs.errors import UserError
 from configs.evaluation import RUBRIC_FIELDS, EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
+from eval.structured import SCHEMAS
 from tasks.basis.reference import KIND as RUBRIC
 from tasks.calbench.reference import parse
 from tasks.catalog import TASKS
@@ -32,6 +33,8 @@ KIND_OF: dict[str, Callable[[str], str]] = {
     "calbench": lambda target: parse(target).kind,
     "basis": lambda target: RUBRIC,
 }
+
+ANSWER_FORMS = {True: "structured output (JSON schema)", False: "free text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,17 @@ class Plan:
     def task(self) -> str:
         """The one task of all its requests."""
         return "basis" if RUBRIC in self.kinds.values() else "calbench"
+
+    @property
+    def answer_form(self) -> str:
+        """How answers are asked for, as tables name it."""
+        return ANSWER_FORMS[self.config.structured_output]
+
+    @property
+    def title(self) -> str:
+        """The folder's name; of what is not free text also the form, for every table."""
+        held = self.config.structured_output
+        return f"{self.folder.name}, {self.answer_form}" if held else self.folder.name
 
     @property
     def runs(self) -> range:
@@ -88,9 +102,16 @@ def seed_for(seed: int, request_id: str, run: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 11
 
 
-def request_body(sampling: Sampling, messages: Sequence[Message], seed: int) -> dict[str, Any]:
+def request_body(
+    sampling: Sampling,
+    messages: Sequence[Message],
+    seed: int,
+    response_format: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Everything one chat completion request sends, but the model's name."""
+    held = {} if response_format is None else {"response_format": response_format}
     return {
+        **held,
         "messages": list(messages),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -115,7 +136,7 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     """
     with tempfile.TemporaryDirectory() as apart:  # what is refused leaves nothing in ``folder``
         part = Path(apart) / "requests.jsonl"
-        plan = _plan_facts(config, _freeze_requests(_examples(config), part, config))
+        plan = _plan_facts(config, _freeze_requests(planned_examples(config), part, config))
         if (folder / "plan.json").exists():
             _refuse_difference(folder, plan)
             return read_plan(folder), False
@@ -128,7 +149,8 @@ def write_plan(config: EvalConfig, folder: Path) -> tuple[Plan, bool]:
     return read_plan(folder), True
 
 
-def _examples(config: EvalConfig) -> Iterator[Example]:
+def planned_examples(config: EvalConfig) -> Iterator[Example]:
+    """The requests that ``config`` asks for, none frozen. Raises ``UserError``."""
     if config.examples is None:
         assert config.data is not None, "the schema asks for one of the two"
         return TASKS[config.data.task](config.data)
@@ -214,12 +236,14 @@ def _refuse_without_judge(example: Example, config: EvalConfig) -> None:
 
 def _plan_facts(config: EvalConfig, facts: Mapping[str, Any]) -> dict[str, Any]:
     sampling = config.sampling.model_dump(mode="json")
-    left_out = None if RUBRIC in facts["kinds"].values() else set(RUBRIC_FIELDS)
+    left_out = set() if RUBRIC in facts["kinds"].values() else set(RUBRIC_FIELDS)
+    left_out |= set() if config.structured_output else {"structured_output"}
     hashed = {
         "format": FORMAT,
         "runs": config.runs,
         "sampling": sampling,
         "messages_sha256": facts["messages_sha256"],
+        **({"structured_output": SCHEMAS} if config.structured_output else {}),
     }
     return {
         "plan_hash": sha256(canonical(hashed))[:16],

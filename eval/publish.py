@@ -17,7 +17,7 @@ def write_report(folder: Path, report: Report) -> list[Path]:
     primary = [one for one in report.contrasts if one["primary"]]
     texts = {"html": html(report), "md": markdown(report)}
     png = summary_png(primary, report.curves)
-    return write_forms(folder, texts, png, report.paper, report.all_contrasts)
+    return write_forms(folder, texts, png, report.paper, report.all_contrasts, report.answers)
 
 
 def write_forms(
@@ -26,13 +26,15 @@ def write_forms(
     png: bytes,
     tables: Sequence[PaperTable],
     contrasts: Sequence[Row],
+    answers: str,
 ) -> list[Path]:
     """Write ``texts`` by ending, the picture, and the tables for programs and papers.
 
+    ``answers``: how they were asked for, which each table names.
     Parquet is left out where pyarrow is not installed (it comes with ``datasets``).
     """
-    rows = list(tidy_rows(tables, contrasts))
-    texts = {**texts, "csv": to_csv(rows), "tex": to_latex(tables)}
+    rows = list(tidy_rows(tables, contrasts, answers))
+    texts = {**texts, "csv": to_csv(rows), "tex": to_latex(tables, answers)}
     paths = [folder / f"report.{ending}" for ending in (*texts, "png")]
     for path, text in zip(paths, texts.values(), strict=False):
         write_atomically(path, [text])

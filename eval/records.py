@@ -5,6 +5,7 @@ Files of one plan folder::
     plan.json               what is asked, frozen               (plan)
     requests.jsonl          one `Example` a line                (plan)
     responses/SYSTEM.json   who answered: `Identity`            (run)
+    responses/SYSTEM.prompts.json  hash and length of each prompt as rendered  (run)
     responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
@@ -39,8 +40,24 @@ ResponseState = Literal[
 FINAL: frozenset[str] = frozenset({"ok", "truncated", "unknown_finish", "context_overflow"})
 """States that another try would not mend; every other one is owed again on resume."""
 
-COMPLETE = "complete"
+COMPLETE = "ok"
 """Score state of a reply that holds an answer, right or wrong; every other one is coverage."""
+
+STATES: tuple[str, ...] = (
+    COMPLETE,
+    "truncated",
+    "unterminated_reasoning",
+    "unparseable",
+    "context_overflow",
+    "http_error",
+    "timeout",
+    "server_changed",
+    "missing",
+    "judge_failed",
+)
+"""The score states there are: each planned (request, run) has exactly one. The ``note`` of a row
+keeps the finer reason: what an unparseable answer lacks, or that a reply ended in an unknown way,
+which counts as truncated."""
 
 UNDELIVERED: frozenset[str] = frozenset(
     {"context_overflow", "http_error", "timeout", "server_changed", "missing"}
@@ -83,9 +100,8 @@ class Response:
 class Scored:
     """One (request, run) of one system, judged. ``source`` is the statistical cluster.
 
-    ``state``: complete; or why there is no answer (the reader's reason, truncated, a transport
-    state, missing). ``reward`` and ``parts``: the score training would give; empty where nothing
-    was delivered. ``measures``: what is reported; empty unless complete.
+    ``state``: one of ``STATES``. ``reward`` and ``parts``: the score training would give; empty
+    where nothing was delivered. ``measures``: what is reported; empty unless complete.
     """
 
     id: str
@@ -275,11 +291,19 @@ def read_scores(path: Path) -> Iterator[Scored]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             place = f"{path}:{number}"
-            yield _shared(_finite(decode(line, Scored, place), place))
+            yield _shared(_checked(decode(line, Scored, place), place))
 
 
-def _finite(row: Scored, place: str) -> Scored:
-    """The row, if every score in it is a finite number. Raises ``UserError`` naming ``place``."""
+def _checked(row: Scored, place: str) -> Scored:
+    """The row, if its state is one there is and every score in it a finite number.
+
+    Raises ``UserError`` naming ``place``.
+    """
+    if row.state not in STATES:
+        raise UserError(
+            f"{place}: state {row.state!r} is none of this version; "
+            "run `python -m eval score` again"
+        )
     for name, found in [*row.measures.items(), ("reward", row.reward)]:
         if found is not None and not abs(found) <= sys.float_info.max:  # true of NaN too
             raise UserError(f"{place}: {name} is {found!r}, not a finite number; score again")

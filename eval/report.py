@@ -47,9 +47,11 @@ class SystemsTable:
 @dataclass(frozen=True, slots=True)
 class Report:
     """All that the report shows. ``contrasts``: the rows of ``compare.json`` for the first trained
-    arm; ``all_contrasts``: for every arm. ``cases``: JSON of the case browser."""
+    arm; ``all_contrasts``: for every arm. ``cases``: JSON of the case browser;
+    ``answers``: how they were asked for."""
 
     title: str
+    answers: str
     plan_facts: Mapping[str, Any]
     base: str
     trained: str
@@ -84,7 +86,8 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     shown = {arm.partition("/")[0]: rows[arm.partition("/")[0]] for arm in arms}
     tallies = {name: read_tally(plan, name) for name in names}
     return Report(
-        title=plan.folder.name,
+        title=plan.title,
+        answers=plan.answer_form,
         plan_facts=read_json(plan.folder / "plan.json", "plan again"),
         base=arms[0],
         trained=arms[1],

@@ -33,6 +33,10 @@ class LineLog:
         self._file.write(line.encode("utf-8"))
         self._file.flush()
 
+    def sync(self) -> None:
+        """Have the disk hold what was written: it then outlives the machine, not only us."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Release the file and its lock."""
         self._file.close()

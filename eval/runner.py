@@ -1,35 +1,36 @@
 """Ask one system every request of a plan that it still owes, and log the answers.
 
-Workers share one lazy stream of owed calls, so memory does not grow with the plan, and at most
-``workers x batch_size`` calls are lost when the process is killed.
+Before the first request: who is served, whether every prompt fits, whether it reads as it does for
+the other systems. Then ``session`` asks. Memory does not grow with the plan, and at most the calls
+in flight are lost when the process is killed.
 """
 
-import asyncio
-import contextlib
-import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
-
-from tqdm import tqdm
 
 from configs.errors import UserError
+from eval.answer_cache import AnswerCache
 from eval.engines import Call, Engine, Served
-from eval.plan import Plan, differing, seed_for
-from eval.records import FINAL, Identity, Key, Response, read_identity, write_identity
+from eval.estimate import Estimate, estimate
+from eval.plan import Plan, differing
+from eval.progress import Progress
+from eval.prompts import check_prompts, write_prompts
+from eval.records import Identity, read_identity, write_identity
 from eval.responses import read_index
 from eval.row_log import RowLog
-from rewards.chat_server import Reply, ServerChanged, ServerUnreachable
-
-Owed = tuple[Key, Call]
+from eval.session import Session
+from eval.structured import response_format
+from rewards.chat_server import ServerChanged, ServerUnreachable
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What one invocation did. ``owed``: calls that still have no final row."""
+    """What one invocation did. ``owed``: calls that still have no final row.
+
+    ``reused``: answers taken from a cache. ``notes``: what the user should know besides.
+    """
 
     system: str
     planned: int
@@ -37,6 +38,8 @@ class Outcome:
     states: Counter[str] = field(default_factory=Counter)
     stopped: str = ""
     why: str = ""
+    reused: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -51,46 +54,98 @@ def log_path(plan: Plan, system: str) -> Path:
     return plan.folder / "responses" / f"{system}.jsonl"
 
 
-async def run_system(plan: Plan, system: str, engine: Engine, progress: bool = True) -> Outcome:
+async def run_system(
+    plan: Plan,
+    system: str,
+    engine: Engine,
+    progress: bool = True,
+    different_prompts: str = "",
+    cache: Path | None = None,
+) -> Outcome:
     """Run ``system`` to the end of the plan, or as far as it gets; every row is kept.
 
-    Raises ``UserError`` before the first request when the server is not there, serves another
-    model, or when the folder holds answers of another identity under this name.
+    ``different_prompts``: why its prompts may read otherwise than those of other systems.
+    ``cache``: a file of answers that other plans may share. Raises ``UserError`` before the first
+    request when the server is not there, serves another model, cannot hold a prompt, reads prompts
+    otherwise, or when the folder holds answers of another identity under this name.
     """
-    identity, card = await _identify(plan, system, engine)
+    served, cards = await _describe(plan, engine)
+    identity = _identity(plan, system, served)
+    answers = None if cache is None else AnswerCache(cache, served.fingerprint)
+    rendered = await check_prompts(plan, system, engine, served, different_prompts)
     path = log_path(plan, system)
     log = RowLog(path, "eval run")
     try:
         index = read_index(path, plan.holds)
         _settle_identity(path.with_suffix(".json"), identity, is_new=not index.offsets)
-        session = _Session(plan, engine, log, index.final, card)
+        if rendered is not None:
+            write_prompts(plan, system, rendered)
         planned = len(plan.ids) * plan.config.runs
-        with tqdm(
-            total=planned,
-            initial=len(index.final),
-            desc=system,
-            unit="req",
-            disable=None if progress else True,
-            mininterval=0.5,
-        ) as bar:
-            session.bar = bar
-            stopped = await session.work()
+        shown = Progress(system, planned, len(index.final)) if progress else None
+        session = Session(plan, engine, log, index.final, cards, shown, answers)
+        stopped = await session.work()
     finally:
         log.close()
-    owed = planned - len(index.final)
-    return Outcome(system, planned, owed, session.states, stopped, session.why)
+        if answers is not None:
+            answers.close()
+    return Outcome(
+        system=system,
+        planned=planned,
+        owed=planned - len(index.final),
+        states=session.states,
+        stopped=stopped,
+        why=session.why,
+        reused=session.reused,
+        notes=(
+            *_notes(served, rendered is not None, engine),
+            *([session.why] if session.why and not stopped else []),
+        ),
+    )
 
 
-async def _identify(plan: Plan, system: str, engine: Engine) -> tuple[Identity, Mapping[str, str]]:
-    """Ask the engine what it serves, and whether the longest requests fit."""
+async def estimate_run(
+    plan: Plan, system: str, engine: Engine, different_prompts: str = ""
+) -> Estimate:
+    """What ``run_system`` would ask for; the same checks, no generation, nothing written."""
+    served, _ = await _describe(plan, engine)
+    rendered = await check_prompts(plan, system, engine, served, different_prompts)
+    final = read_index(log_path(plan, system), plan.holds).final
+    lengths = [None] * len(plan.ids) if rendered is None else rendered.lengths
+    owed = (
+        (example, sum((example.id, run) not in final for run in plan.runs), length)
+        for example, length in zip(plan.requests(), lengths, strict=True)
+    )
+    return estimate(owed, plan.config.sampling.max_tokens)
+
+
+def _notes(served: Served, rendered: bool, engine: Engine) -> list[str]:
+    found = []
+    if served.fingerprint.startswith("card:"):
+        found.append(
+            "the server does not say which weights it holds; --checkpoint FOLDER fingerprints them"
+        )
+    if not rendered:
+        found.append("the server has no /tokenize: prompts were neither counted nor compared")
+    for lane in range(engine.lanes):
+        if engine.allowed(lane) < engine.workers:
+            found.append(
+                f"server {lane + 1} was overloaded: concurrency fell from {engine.workers} to "
+                f"{engine.allowed(lane)}"
+            )
+    return found
+
+
+async def _describe(plan: Plan, engine: Engine) -> tuple[Served, list[Mapping[str, str]]]:
+    """What is served, seen through the first request of each condition; a model card per lane."""
     try:
-        probes, longest = _probes(plan)
-        served = await engine.describe(probes)
-        await engine.check_fits(longest)
-        card = await engine.model_card()
+        served = await engine.describe(_probes(plan))
+        return served, [await engine.model_card(lane) for lane in range(engine.lanes)]
     except (ServerUnreachable, ServerChanged) as error:
         raise UserError(str(error)) from None
-    identity = Identity(
+
+
+def _identity(plan: Plan, system: str, served: Served) -> Identity:
+    return Identity(
         system=system,
         plan_hash=plan.hash,
         engine=served.engine,
@@ -99,21 +154,18 @@ async def _identify(plan: Plan, system: str, engine: Engine) -> tuple[Identity, 
         prefilled_think=_prefilled(plan, served),
         prompts_hash=served.prompts_hash,
     )
-    return identity, card
 
 
-def _probes(plan: Plan) -> tuple[list[Call], list[Call]]:
-    """The first request of each condition, and the longest of each condition and variant."""
-    first: dict[str, Call] = {}
-    longest: dict[tuple[str, str], tuple[int, Call]] = {}
+def _probes(plan: Plan) -> list[Call]:
+    """The first request of each condition."""
+    found: dict[str, Call] = {}
     for example in plan.requests():
-        call = Call(example.messages, plan.config.sampling, 0)
-        first.setdefault(example.condition, call)
-        size = sum(len(message["content"].encode()) for message in example.messages)
-        place = (example.condition, example.variant)
-        if place not in longest or size > longest[place][0]:
-            longest[place] = (size, call)
-    return list(first.values()), [call for _, call in longest.values()]
+        if example.condition not in found:
+            held = response_format(example) if plan.config.structured_output else None
+            found[example.condition] = Call(example.messages, plan.config.sampling, 0, held)
+            if len(found) == len(plan.kinds):
+                break
+    return list(found.values())
 
 
 def _prefilled(plan: Plan, served: Served) -> bool:
@@ -143,141 +195,3 @@ def _settle_identity(path: Path, identity: Identity, is_new: bool) -> None:
             f"{path}: these answers come from another model or plan; differs in "
             f"{', '.join(fields)}; choose another --system name"
         )
-
-
-class _Session:
-    """One invocation: the stream of owed calls, the workers, and the watch on the server."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        engine: Engine,
-        log: RowLog,
-        final: set[Key],
-        card: Mapping[str, str],
-    ) -> None:
-        self._plan = plan
-        self._engine = engine
-        self._log = log
-        self._final = final
-        self._card = card
-        self._unchecked: list[Key] = []  # answered since the server last proved unchanged
-        self._owed = self._stream()
-        self.states: Counter[str] = Counter()
-        self.why = ""
-        self.bar: tqdm[NoReturn] | None = None
-
-    def _stream(self) -> Iterator[Owed]:
-        sampling = self._plan.config.sampling
-        done = frozenset(self._final)
-        for example in self._plan.requests():
-            for run in self._plan.runs:
-                if (example.id, run) not in done:
-                    seed = seed_for(sampling.seed, example.id, run)
-                    yield (example.id, run), Call(example.messages, sampling, seed)
-
-    async def work(self) -> str:
-        """Drain the stream. Returns why it stopped early, or an empty string."""
-        tasks = [asyncio.create_task(self._worker()) for _ in range(self._engine.workers)]
-        watch = asyncio.create_task(self._watch())
-        everything = asyncio.gather(*tasks)
-        with _interruptible(everything):
-            try:
-                await _first_failure(everything, watch)
-                await self._check_server()
-                return ""
-            except ServerUnreachable as error:
-                self.why = str(error)
-                return "server_unreachable"
-            except ServerChanged as error:
-                self.why = str(error)
-                self._void_unchecked()
-                return "server_changed"
-            except asyncio.CancelledError:
-                return "interrupted"
-            finally:
-                await _cancel([*tasks, watch])
-
-    async def _worker(self) -> None:
-        while batch := list(islice(self._owed, self._engine.batch_size)):
-            replies = await self._engine.complete([call for _, call in batch])
-            for (key, _), reply in zip(batch, replies, strict=True):
-                self._keep(key, reply)
-
-    def _keep(self, key: Key, reply: Reply) -> None:
-        self._log.append(_response(key, reply))
-        self.states[reply.state] += 1
-        if reply.state in FINAL:
-            self._final.add(key)
-            self._unchecked.append(key)
-            if self.bar is not None:
-                self.bar.update()
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self._plan.config.transport.check_every_s)
-            await self._check_server()
-
-    async def _check_server(self) -> None:
-        """Raise unless the server still serves what it served at the start."""
-        card = await self._engine.model_card()
-        if card != self._card:
-            raise ServerChanged(f"the served model was {self._card}, now it is {card}")
-        self._unchecked.clear()
-
-    def _void_unchecked(self) -> None:
-        """Rows since the last good check may come from another model: none of them counts."""
-        for request_id, run in self._unchecked:
-            self._log.append(Response(request_id, run, "server_changed", attempts=0))
-            self._final.discard((request_id, run))
-        self.states["server_changed"] += len(self._unchecked)
-        self._unchecked.clear()
-
-
-def _response(key: Key, reply: Reply) -> Response:
-    return Response(
-        id=key[0],
-        run=key[1],
-        state=reply.state,
-        text=reply.text,
-        finish_reason=reply.finish_reason,
-        prompt_tokens=reply.prompt_tokens,
-        completion_tokens=reply.completion_tokens,
-        attempts=reply.attempts,
-        seconds=reply.seconds,
-        error=reply.error,
-    )
-
-
-async def _first_failure(work: "asyncio.Future[list[None]]", watch: "asyncio.Task[None]") -> None:
-    """Wait for the work; a failure of the work or of the watch is raised at once."""
-    both: set[asyncio.Future[Any]] = {work, watch}
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    if work.done():
-        await work
-    else:
-        await watch
-
-
-async def _cancel(tasks: "list[asyncio.Task[None]]") -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextlib.contextmanager
-def _interruptible(work: "asyncio.Future[list[None]]") -> Iterator[None]:
-    """SIGINT and SIGTERM cancel the work instead of killing it in the middle of a row."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    try:
-        for number in signals:
-            loop.add_signal_handler(number, work.cancel)
-    except (ValueError, RuntimeError):  # not the main thread: signals are somebody else's
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

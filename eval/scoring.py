@@ -38,6 +38,8 @@ from tasks.example import Example
 from tasks.extraction import Incomplete
 
 NOTHING = Response("", 0, "http_error")
+CUT = frozenset({"truncated", "unknown_finish"})
+"""Response states of a reply whose end is not its own: never an answer, whatever it looks like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +182,25 @@ def judge(plan: Plan, example: Example, response: Response, prefilled: bool = Fa
     """Read and score one response. Truncated is incomplete, whatever its text looks like."""
     if response.state in UNDELIVERED:
         return _row(plan, example, response.run, response, response.state, None)
-    if response.state == "truncated":
+    if response.state in CUT:
         return _row(plan, example, response.run, response, "truncated", Incomplete("truncated"))
-    if response.state == "unknown_finish":
-        return _row(
-            plan, example, response.run, response, "unknown_finish", Incomplete("truncated")
-        )
     answer = read(response.text, parse(example.target), prefilled)
-    state = answer.reason if isinstance(answer, Incomplete) else COMPLETE
-    return _row(plan, example, response.run, response, state, answer)
+    return _row(plan, example, response.run, response, state_of(answer), answer)
+
+
+def state_of(answer: object) -> str:
+    """The score state of a reply that was read. What lacks a structure is unparseable."""
+    if not isinstance(answer, Incomplete):
+        return COMPLETE
+    own = ("truncated", "unterminated_reasoning")
+    return answer.reason if answer.reason in own else "unparseable"
+
+
+def note_of(response: Response, note: str) -> str:
+    """``note``, and how a reply ended if no server is known to say so."""
+    if response.state != "unknown_finish":
+        return note
+    return f"unknown finish reason {response.finish_reason[:40]!r}; {note}"
 
 
 def _row(
@@ -213,7 +225,7 @@ def _row(
         holder=example.holder,
         turns=example.turns,
         state=state,
-        note=reward.note if reward else response.error,
+        note=note_of(response, reward.note) if reward else response.error,
         reward=reward.value if reward else None,
         parts=reward.parts if reward else {},
         measures=measure(reference, whole) if whole else {},

@@ -12,7 +12,8 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,7 +24,15 @@ from configs.transport import ChatTransport
 from rewards.rate_limits import RateLimits
 
 RETRIED_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+OVERLOADED_STATUS = frozenset({429, 503})
 TRANSPORT_ERRORS = (aiohttp.ClientError, OSError)
+
+CHECK_TIMEOUT_S = 5.0
+"""A look at what is served may take this long, however short the timeout of an attempt is."""
+
+# A reply that took more than this share of the timeout is late; this many of the last so many
+# are too many: the server holds more than it can serve in time.
+LATE_SHARE, LATE_MANY, LATE_OF = 0.8, 3, 50
 
 ReplyState = Literal[
     "ok", "truncated", "unknown_finish", "context_overflow", "http_error", "timeout"
@@ -86,6 +95,10 @@ class ChatServer:
         """Requests for a completion sent so far, retries included."""
         self._failures_in_row = 0
         self._not_before = 0.0  # monotonic time; set by Retry-After, shared by all requests
+        self.allowed = transport.concurrency
+        """Requests in flight that this server has shown it can take; it only ever falls."""
+        self._lowered_at = 0.0
+        self._late: deque[bool] = deque(maxlen=LATE_OF)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -99,7 +112,10 @@ class ChatServer:
 
     async def get_json(self, path: str) -> tuple[int, Any]:
         """Status and JSON body. Raises ``TRANSPORT_ERRORS``, ``TimeoutError``, ``ValueError``."""
-        async with self._session().get(self.root + path, allow_redirects=False) as response:
+        patience = aiohttp.ClientTimeout(total=max(self._transport.timeout_s, CHECK_TIMEOUT_S))
+        async with self._session().get(
+            self.root + path, allow_redirects=False, timeout=patience
+        ) as response:
             return response.status, json.loads(self._clean(await response.read()))
 
     async def post_json(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
@@ -108,11 +124,17 @@ class ChatServer:
         async with self._session().post(url, json=body, allow_redirects=False) as response:
             return response.status, json.loads(self._clean(await response.read()))
 
-    async def complete(self, body: Mapping[str, Any], tokens: int = 0) -> Reply:
+    async def complete(
+        self,
+        body: Mapping[str, Any],
+        tokens: int = 0,
+        failed: Callable[[Reply], None] | None = None,
+    ) -> Reply:
         """One completion, after at most ``max_tries`` attempts.
 
         ``tokens``: what the request may cost, for the limit on tokens; corrected by the reply's
-        own count. Raises ``ServerUnreachable``, ``ServerChanged``.
+        own count. ``failed`` is told of every attempt that another one follows; ``attempts`` of
+        the reply counts all. Raises ``ServerUnreachable``, ``ServerChanged``.
         """
         payload = json.dumps({"model": self.model, **body}).encode()
         started = time.monotonic()
@@ -121,8 +143,23 @@ class ChatServer:
             reply = replace(reply, attempts=attempt, seconds=round(time.monotonic() - started, 3))
             if retry_after is None or attempt == self._transport.max_tries:
                 break
+            if failed is not None:
+                failed(reply)
             await self._wait(attempt, retry_after)
         return reply
+
+    def _watch_load(self, sent_at: float, late: bool, pushed_back: bool) -> None:
+        """Lower ``allowed`` by a quarter when the server pushes back or replies near the timeout.
+
+        Once for each burst: what was sent before the last cut says nothing about the new level.
+        """
+        self._late.append(late)
+        if sent_at <= self._lowered_at:
+            return
+        if pushed_back or sum(self._late) >= LATE_MANY:
+            self.allowed = max(1, self.allowed * 3 // 4)
+            self._lowered_at = time.monotonic()
+            self._late.clear()
 
     def _session(self) -> aiohttp.ClientSession:
         """Opened inside the event loop that uses it."""
@@ -157,6 +194,7 @@ class ChatServer:
         self.attempts += 1
         url = f"{self.root}/v1/chat/completions"
         headers = {"Content-Type": "application/json"}
+        sent_at = time.monotonic()
         try:
             async with self._session().post(
                 url, data=payload, headers=headers, allow_redirects=False
@@ -164,6 +202,7 @@ class ChatServer:
                 raw = self._clean(await response.read())
                 status, asked = response.status, response.headers.get("Retry-After", "")
         except TimeoutError:
+            self._watch_load(sent_at, late=True, pushed_back=False)
             if self._silence_counts:
                 self._failures_in_row += 1
             error = f"no reply within {self._transport.timeout_s:g} s"
@@ -174,6 +213,8 @@ class ChatServer:
             self._give_up_if_gone()
             return Reply("http_error", error=f"connection: {type(error).__name__}"), 0.0
         self._failures_in_row = 0
+        late = time.monotonic() - sent_at > LATE_SHARE * self._transport.timeout_s
+        self._watch_load(sent_at, late, status in OVERLOADED_STATUS)
         if status == 200:
             return read_completion(raw)
         return self._refused(status, raw, retry_after_seconds(asked, time.time()))

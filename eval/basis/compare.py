@@ -123,6 +123,7 @@ def compare(
     between_only = [(one, c) for one, c in pairs if one.cell.comparison == BETWEEN]
     result = {
         "plan_hash": plan.hash,
+        "answers": plan.answer_form,
         "base": asdict(read_identity(identity_path(plan, first.system))),
         "trained": asdict(read_identity(identity_path(plan, others[0].system))),
         "arms": arms,

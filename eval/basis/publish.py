@@ -19,7 +19,7 @@ def write_report(folder: Path, report: BasisReport) -> list[Path]:
     """Write every form; returns their paths."""
     texts = {"html": html(report), "md": markdown(report)}
     png = summary_png(report.primary, report.curves)
-    return write_forms(folder, texts, png, report.paper, report.contrasts)
+    return write_forms(folder, texts, png, report.paper, report.contrasts, report.answers)
 
 
 def html(report: BasisReport) -> str:

@@ -60,6 +60,7 @@ class BasisReport:
     """
 
     title: str
+    answers: str
     lead: tuple[str, str, str]
     basis: str
     warnings: tuple[str, ...]
@@ -92,7 +93,8 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     held = () if compared["withheld"] else contrasts
     sentence, basis = lead(compared, base, trained)
     return BasisReport(
-        title=plan.folder.name,
+        title=plan.title,
+        answers=plan.answer_form,
         lead=sentence,
         basis=basis,
         warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),
@@ -340,6 +342,7 @@ def facts(
         ("plan", plan.hash),
         ("requests", f"{len(plan.ids)} on {len(instances)} instances"),
         ("runs", str(config.runs)),
+        ("answers", plan.answer_form),
         ("sampling", _listed(config.sampling.model_dump(mode="json"))),
         ("judge", _listed({k: v for k, v in judge.items() if k != "sampling"})),
         ("judge sampling", _listed(judge["sampling"])),

@@ -29,7 +29,6 @@ from eval.basis.judgements import (
 )
 from eval.plan import Plan
 from eval.records import (
-    COMPLETE,
     UNDELIVERED,
     Key,
     Response,
@@ -39,7 +38,7 @@ from eval.records import (
     write_sealed,
 )
 from eval.responses import Index, read_at
-from eval.scoring import open_responses, score_path, tally_of
+from eval.scoring import CUT, note_of, open_responses, score_path, state_of, tally_of
 from rewards.judgements import Judgement
 from rewards.rubric import rubric_score
 from rewards.score import Score
@@ -52,7 +51,7 @@ from tasks.extraction import Incomplete
 JUDGE_FAILED = "judge_failed"
 """Score state of an answer on which the judge failed in some dimension."""
 
-CUT_OFF = frozenset({"truncated", "unknown_finish", "unterminated_reasoning"})
+CUT_OFF = frozenset({"truncated", "unterminated_reasoning"})
 """States in which the answer may have been right, had it not been cut off: coverage."""
 
 OWED = "not_judged"  # the reason of a judgement that has not been made yet
@@ -145,12 +144,11 @@ def _reply(
     answer: Answer | Incomplete | None
     if response.state in UNDELIVERED:
         return Reply(example, reference, response, response.state, None)
-    if response.state in CUT_OFF:
-        answer, state = Incomplete("truncated"), str(response.state)
+    if response.state in CUT:
+        answer = Incomplete("truncated")
     else:
         answer = read(response.text, reference, prefilled_think)
-        state = answer.reason if isinstance(answer, Incomplete) else COMPLETE
-    return Reply(example, reference, response, state, answer)
+    return Reply(example, reference, response, state_of(answer), answer)
 
 
 def _lines(
@@ -190,7 +188,7 @@ def scored(reply: Reply, kept: Kept, reward: RubricReward, found: Counter[str]) 
         holder=example.holder,
         turns=example.turns,
         state=state,
-        note=score.note if score else reply.response.error,
+        note=note_of(reply.response, score.note) if score else reply.response.error,
         reward=score.value if score else None,
         parts=score.parts if score else {},
         measures=_measures(reply, judged),

@@ -44,6 +44,7 @@ class ScriptedServer:
         self.script = script
         self.models = [{"id": model, "root": model, "max_model_len": 4096}]
         self.template_tail: list[str] | None = ["assistant", "\\n"]
+        self.rendered_tail = ""
         self.bodies: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.check_status = 200
@@ -129,7 +130,7 @@ class ScriptedServer:
         if self.template_tail is None:
             return web.json_response({"detail": "Not Found"}, status=404)
         body = json.loads(await request.read())
-        text = "".join(message["content"] for message in body["messages"])
+        text = "".join(message["content"] for message in body["messages"]) + self.rendered_tail
         return web.json_response(
             {"tokens": list(text.encode()), "token_strs": [*text.split(), *self.template_tail]}
         )

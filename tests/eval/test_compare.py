@@ -42,7 +42,7 @@ def cell(
         condition="direct",
         holder="A",
         turns=3,
-        state="complete" if value is not None else "truncated",
+        state="ok" if value is not None else "truncated",
         note="",
         reward=value or 0.0,
         measures={} if value is None else {"optimal": value},
@@ -230,9 +230,8 @@ def test_warnings_say_when_systems_or_prompts_are_not_what_they_seem(tmp_path: P
     assert "same weights" in found[0]
     assert "probe prompts differ" in found[1]
     assert "differ in length on 1 of 3 requests" in found[2]
-    assert (
-        found[3] == "base completed no request (no_answer 6): no measure of its answers has a value"
-    )
+    nothing = "base completed no request (unparseable 6): no measure of its answers has a value"
+    assert found[3] == nothing
     assert "base: 3 of 3 requests got the same text in every run" in found[4]
     assert "trained completed no request" in found[5]
 
@@ -363,7 +362,7 @@ def test_many_systems_share_one_declared_family(tmp_path: Path) -> None:
         for condition in ("belief", "direct")
         for variant in ("PUBLIC", "PRIVATE")
     }
-    assert all(one["states"] == {"complete": 36} for one in states)
+    assert all(one["states"] == {"ok": 36} for one in states)
 
 
 def test_two_conditions_of_one_system_are_paired_on_the_story(tmp_path: Path) -> None:

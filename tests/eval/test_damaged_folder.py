@@ -208,6 +208,14 @@ def test_a_run_does_not_go_on_in_a_damaged_log(folder: Path) -> None:
             main(["run", str(folder), *words])
 
 
+def test_a_run_does_not_trust_damaged_prompt_lengths(folder: Path) -> None:
+    edit(folder / "responses/base.prompts.json", lengths=["9"] * 16)
+    with ScriptedServer(by_policy(some(16), right_answer)) as server:
+        words = ["--system", "base", "--server", server.url, "--model", "m"]
+        with pytest.raises(UserError, match=r"base\.prompts\.json: not the prompts of this plan"):
+            main(["run", str(folder), *words])
+
+
 def test_scoring_without_responses_says_what_to_run_first(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, some(2))
     with pytest.raises(UserError, match="no responses to score; ask a system first with"):

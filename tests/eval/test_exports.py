@@ -27,18 +27,20 @@ def test_markdown() -> None:
 
 
 def test_csv_keeps_full_precision_and_leaves_null_empty() -> None:
-    assert to_csv(tidy_rows([TABLE], [])).splitlines() == [
-        "table,row,column,value,std,low,high,n,planned,unit,text",
-        "t,a|b_1,direct / PUBLIC,0.1234567,0.01,,,7,9,hit,",
-        "t,a|b_1,direct / gap,,,,,,,score,too few",
-        "t,c,direct / PUBLIC,,,,,,,score,",
-        "t,c,direct / gap,-0.5,,-0.7,-0.3,,,hit,",
+    assert to_csv(tidy_rows([TABLE], [], "free text")).splitlines() == [
+        "table,row,column,value,std,low,high,n,planned,unit,text,answers",
+        "t,a|b_1,direct / PUBLIC,0.1234567,0.01,,,7,9,hit,,free text",
+        "t,a|b_1,direct / gap,,,,,,,score,too few,free text",
+        "t,c,direct / PUBLIC,,,,,,,score,,free text",
+        "t,c,direct / gap,-0.5,,-0.7,-0.3,,,hit,,free text",
     ]
 
 
 def test_latex_reads_no_text_as_a_command() -> None:
-    text = to_latex([TABLE])
-    assert "\\caption{A\\_B \\& C. 50 \\% of all.}" in text
+    text = to_latex([TABLE], "structured output (JSON schema)")
+    assert text.splitlines()[1] == "% answers: structured output (JSON schema)"
+    caption = "A\\_B \\& C. 50 \\% of all. Answers: structured output (JSON schema)."
+    assert f"\\caption{{{caption}}}" in text
     assert " & \\multicolumn{2}{c}{direct} \\\\" in text
     assert "a|b\\_1 & 12.3 \\% $\\pm$ 1.0 & too few \\\\" in text
     assert "c & n/a & $-$50.0 {[}$-$70.0, $-$30.0{]} \\\\" in text

@@ -163,3 +163,21 @@ def test_a_calendar_plan_says_nothing_of_judges(tmp_path: Path) -> None:
     config = json.loads((plan.folder / "plan.json").read_text())["config"]
     assert list(config)[-1] == "reward"
     assert plan.task == "calbench"
+
+
+def test_structured_output_is_part_of_the_plan_and_its_hash(tmp_path: Path) -> None:
+    free = make_plan(tmp_path / "free", some(2))
+    config = free.config.model_copy(update={"structured_output": True})
+    held = write_plan(config, tmp_path / "held")[0]
+    assert held.hash != free.hash
+    assert (free.answer_form, held.answer_form) == ("free text", "structured output (JSON schema)")
+    assert read_plan(held.folder).config.structured_output
+    with pytest.raises(UserError, match=r"config\.structured_output \(null there, true now\)"):
+        write_plan(config, free.folder)
+
+
+def test_thinking_and_a_schema_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="leaves no room for thinking"):
+        EvalConfig(
+            examples=Path("x"), structured_output=True, sampling=Sampling(enable_thinking=True)
+        )

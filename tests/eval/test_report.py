@@ -100,6 +100,7 @@ def test_csv_and_parquet_hold_the_numbers_in_full(reported: Plan) -> None:
     assert len(table) == len(rows)
     again = next(r for r in table if r["table"] == "contrasts" and r["column"] == "difference")
     assert (again["value"], again["n"]) == (first["difference"], first["items"])
+    assert {row["answers"] for row in [*rows, *table]} == {"free text"}
 
 
 def test_paper_tables_stand_in_every_form(reported: Plan) -> None:

@@ -11,7 +11,15 @@ from configs.evaluation import EvalConfig
 from eval.measures import ALL, ANSWERED, REWARD
 from eval.metrics import Group, summarize
 from eval.plan import Plan, write_plan
-from eval.records import Identity, Response, Scored, read_scores, to_line, write_identity
+from eval.records import (
+    STATES,
+    Identity,
+    Response,
+    Scored,
+    read_scores,
+    to_line,
+    write_identity,
+)
 from eval.scoring import judge, policy_path, score_path, score_policies, score_system, systems
 from tasks.calbench.policies import right_answer, world_copy
 from tasks.calbench.reference import parse
@@ -45,7 +53,7 @@ def test_failed_requests_are_coverage_and_widen_the_bounds(tmp_path: Path) -> No
     plan = make_plan(tmp_path, asked)
     failed = [Response(one.id, 1, "http_error") for one in asked[1:]]
     store(plan, [Response(asked[0].id, 1, "ok", right_answer(parse(asked[0].target))), *failed])
-    assert score_system(plan, "base").states == {"complete": 1, "http_error": 3}
+    assert score_system(plan, "base").states == {"ok": 1, "http_error": 3}
     rows = {(row.id, row.run): row for row in scored(plan)}
     found = summarize(rows, Group(ALL["optimal"], "direct", "all"))
     assert (found.mean, found.cells, found.planned, found.coverage) == (1.0, 1, 4, 0.25)
@@ -58,7 +66,7 @@ def test_what_was_never_asked_is_missing(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, asked, runs=2)
     store(plan, [Response(asked[1].id, 2, "ok", right_answer(parse(asked[1].target)))])
     score_system(plan, "base")
-    assert [row.state for row in scored(plan)] == ["missing", "missing", "missing", "complete"]
+    assert [row.state for row in scored(plan)] == ["missing", "missing", "missing", "ok"]
 
 
 def test_scores_are_in_plan_order_and_the_same_bytes_again(tmp_path: Path) -> None:
@@ -72,21 +80,21 @@ def test_scores_are_in_plan_order_and_the_same_bytes_again(tmp_path: Path) -> No
     assert score_path(plan, "base").read_bytes() == before
 
 
-STATES = [
-    ("ok", "{answer}", False, "complete"),
-    ("ok", "<think>{wrong}</think>{answer}", False, "complete"),
-    ("ok", "a draft {wrong}</think>\n{answer}", True, "complete"),
+READ = [
+    ("ok", "{answer}", False, "ok"),
+    ("ok", "<think>{wrong}</think>{answer}", False, "ok"),
+    ("ok", "a draft {wrong}</think>\n{answer}", True, "ok"),
     ("ok", "{answer}", True, "unterminated_reasoning"),
     ("ok", "<think>{answer}", False, "unterminated_reasoning"),
-    ("ok", "", False, "no_answer"),
+    ("ok", "", False, "unparseable"),
     ("truncated", "{answer}", False, "truncated"),
-    ("unknown_finish", "{answer}", False, "unknown_finish"),
+    ("unknown_finish", "{answer}", False, "truncated"),
     ("context_overflow", "", False, "context_overflow"),
     ("timeout", "", False, "timeout"),
 ]
 
 
-@pytest.mark.parametrize(("state", "template", "prefilled", "expected"), STATES)
+@pytest.mark.parametrize(("state", "template", "prefilled", "expected"), READ)
 def test_states_of_scores(
     tmp_path: Path, state: str, template: str, prefilled: bool, expected: str
 ) -> None:
@@ -97,8 +105,37 @@ def test_states_of_scores(
     row = judge(plan, asked[0], Response(asked[0].id, 1, state, text), prefilled)  # type: ignore[arg-type]
     assert row.state == expected
     delivered = expected not in ("context_overflow", "timeout")
-    assert row.reward == ((1.0 if expected == "complete" else 0.0) if delivered else None)
-    assert bool(row.measures) == (expected == "complete")
+    assert row.reward == ((1.0 if expected == "ok" else 0.0) if delivered else None)
+    assert bool(row.measures) == (expected == "ok")
+
+
+def test_every_reason_is_one_of_the_closed_set_and_the_note_keeps_the_finer_one(
+    tmp_path: Path,
+) -> None:
+    asked = plans_asked(1)
+    plan = make_plan(tmp_path, asked)
+    texts = {"": "no_answer", "{": "no_answer", '{"plan": 3}': "wrong_shape", "<think>": "u"}
+    texts |= {'{"plan": {}}': "missing_entry", '{"plan": {"M1": 1': "unparseable"}
+    for text, reason in texts.items():
+        row = judge(plan, asked[0], Response(asked[0].id, 1, "ok", text))
+        assert row.state in STATES[2:4]
+        assert reason in row.note
+    cut = Response(asked[0].id, 1, "unknown_finish", asked[0].reference_answer, "tool_calls")
+    row = judge(plan, asked[0], cut)
+    assert (row.state, row.measures) == ("truncated", {})
+    assert row.note.startswith("unknown finish reason 'tool_calls'")
+    assert len(STATES) == len(set(STATES)) == 10
+
+
+def test_scores_of_an_earlier_version_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    asked = plans_asked(1)
+    plan = make_plan(tmp_path, asked)
+    store(plan, [Response(asked[0].id, 1, "ok", asked[0].reference_answer)])
+    score_system(plan, "base")
+    path = score_path(plan, "base")
+    path.write_text(path.read_text().replace('"state":"ok"', '"state":"complete"'))
+    with pytest.raises(UserError, match=r"state 'complete' is none of this version.*score` again"):
+        list(read_scores(path))
 
 
 def test_a_right_answer_has_full_reward_in_every_condition(tmp_path: Path) -> None:
@@ -106,7 +143,7 @@ def test_a_right_answer_has_full_reward_in_every_condition(tmp_path: Path) -> No
     plan = make_plan(tmp_path, asked)
     for one in asked:
         row = judge(plan, one, Response(one.id, 1, "ok", one.reference_answer))
-        assert (row.state, row.reward) == ("complete", 1.0)
+        assert (row.state, row.reward) == ("ok", 1.0)
 
 
 def test_stale_and_leaked_entries_are_told_apart(tmp_path: Path) -> None:

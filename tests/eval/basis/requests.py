@@ -104,7 +104,7 @@ def ask(plan: Plan, system: str, policy: Policy) -> Outcome:
 
     async def go(url: str) -> Outcome:
         transport = plan.config.transport
-        async with OpenAIServer(url, "m", transport, fingerprint=system) as engine:
+        async with OpenAIServer([url], "m", transport, fingerprint=system) as engine:
             return await run_system(plan, system, engine, progress=False)
 
     with ScriptedServer(by_policy(plan, policy)) as server:

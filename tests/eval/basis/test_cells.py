@@ -38,7 +38,7 @@ def rows(one: Unit, run: int, *shares: float | None) -> dict[Key, Scored]:
             condition=one.setting,
             holder=name,
             turns=0,
-            state="complete" if measures else "judge_failed",
+            state="ok" if measures else "judge_failed",
             note="",
             reward=None,
             measures=measures,

@@ -78,7 +78,7 @@ def test_an_empty_text_scores_zero_without_a_call(tmp_path: Path) -> None:
     judge = config("http://127.0.0.1:9")  # nobody is there
     outcome = score_system(plan, "base", judge)
     assert (outcome.exit_code, outcome.judgements["empty_candidate"]) == (0, 6)
-    assert outcome.states == {"complete": 2, "no_answer": 6}
+    assert outcome.states == {"ok": 2, "unparseable": 6}
     assert {share for row in rows(plan) for share in row.measures.values()} == {0.0}
     assert [row.reward for row in rows(plan)] == [0.0] * 8
 
@@ -93,7 +93,7 @@ def test_cut_off_answers_are_coverage_and_formless_ones_score_zero(tmp_path: Pat
     log.write_text("".join(json.dumps(one) + "\n" for one in lines))
     score_system(plan, "base", config("http://127.0.0.1:9"))
     found = {row.state: row for row in rows(plan)}
-    assert found["no_answer"].measures == {"belief": 0.0, "profile": 0.0, "solution": 0.0}
+    assert found["unparseable"].measures == {"belief": 0.0, "profile": 0.0, "solution": 0.0}
     assert (found["truncated"].measures, found["truncated"].reward) == ({}, 0.0)
 
 
@@ -276,7 +276,7 @@ def test_what_was_never_asked_is_missing_and_lowers_coverage_alone(tmp_path: Pat
     left = [one for one in lines if one["id"] != "swe_0000:separate:belief:k0" or one["run"] == 1]
     log.write_text("".join(json.dumps(one) + "\n" for one in left))
     outcome, _ = scored_by(plan, judging())
-    assert outcome.states == {"complete": 15, "missing": 1}
+    assert outcome.states == {"ok": 15, "missing": 1}
     [lost] = [row for row in rows(plan) if row.state == "missing"]
     assert (lost.id, lost.run) == ("swe_0000:separate:belief:k0", 2)
     assert (lost.reward, lost.measures, lost.parts) == (None, {}, {})
