@@ -53,6 +53,8 @@ class ModelConfig(Frozen):
     tiny: TinyModel | None = None
     context: int = Field(2048, ge=16)  # tokens of prompt and completion together
     dtype: Literal["float32", "bfloat16"] = "float32"
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    """How transformers computes attention. On CPU eager decodes a small model faster."""
     lora: Lora | None = None
     enable_thinking: bool | None = None  # the chat template's own switch; null leaves its default
 

@@ -121,17 +121,17 @@ def load_model(
 ) -> PreTrainedModel:
     """The configured model, its weights determined by ``seed`` where they are made here."""
     if config.tiny is not None:
-        return _make(config.tiny, config.context, tokenizer, seed)
+        return _make(config, config.tiny, tokenizer, seed)
     assert config.path is not None
-    return load_folder(config.path, config.dtype)
+    return load_folder(config.path, config.dtype, config.attention)
 
 
-def load_folder(path: str, dtype: str) -> PreTrainedModel:
+def load_folder(path: str, dtype: str, attention: str = "sdpa") -> PreTrainedModel:
     """The model in a folder or on the hub. Raises ``UserError`` when there is none."""
     _check_folder(path)
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            path, dtype=DTYPES[dtype], attn_implementation="sdpa"
+            path, dtype=DTYPES[dtype], attn_implementation=attention
         )
     except LOAD_FAULTS as error:
         raise UserError(f"model.path: {path!r}: no model there ({error})") from None
@@ -153,7 +153,7 @@ def _check_folder(path: str) -> None:
 
 
 def _make(
-    tiny: TinyModel, context: int, tokenizer: PreTrainedTokenizerBase, seed: int
+    model_config: ModelConfig, tiny: TinyModel, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> PreTrainedModel:
     set_seed(seed)
     config = Qwen3Config(
@@ -165,11 +165,12 @@ def _make(
         num_key_value_heads=tiny.kv_heads,
         head_dim=tiny.head_dim,
         rope_parameters={"rope_type": "default", "rope_theta": tiny.rope_theta},
-        max_position_embeddings=context,
+        max_position_embeddings=model_config.context,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
+        attn_implementation=model_config.attention,
     )
     model: PreTrainedModel = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]

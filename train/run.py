@@ -136,7 +136,7 @@ def _starting_policy(prepared: Prepared) -> Policy:
 
 def _from_disk(prepared: Prepared, path: str) -> Policy:
     config = prepared.config
-    model = load_folder(path, config.model.dtype)
+    model = load_folder(path, config.model.dtype, config.model.attention)
     check_end_of_turn(model, prepared.tokenizer, template_kwargs(config.model))
     return Policy(model, prepared.tokenizer)
 
