@@ -40,7 +40,7 @@ class Ablation(Frozen):
     """The YAML of configs/train that every cell starts from."""
     overrides: Overrides = ()
     """Changes of it that all cells share."""
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(min_length=1)
     """Training seeds: of the warm start, the order of the data and the sampling."""
     design: Literal["one_at_a_time", "product"] = "one_at_a_time"
     axes: Mapping[LevelName, Mapping[LevelName, Overrides]] = Field(min_length=1)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from configs.data import CalbenchData, DataConfig
 from configs.judge import JudgeConfig
@@ -59,6 +59,12 @@ class EvalConfig(Frozen):
     rubric: RubricReward = RubricReward()
     max_judge_failures: float = Field(default=0.01, ge=0, le=1)
     """More judge failures than this share, and the report gives no headline."""
+
+    @field_validator("prefilled_think", mode="before")
+    @classmethod
+    def _words(cls, given: object) -> object:
+        """Bare ``yes`` and ``no`` are true and false to YAML."""
+        return ("yes" if given else "no") if isinstance(given, bool) else given
 
     @model_validator(mode="after")
     def _one_origin(self) -> "EvalConfig":

@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import json
+import math
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -58,7 +59,7 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
     data = config.model_dump(mode="json")
     for override in overrides:
         _apply_override(data, override)
-    _refuse_half_characters(data)
+    _refuse_unwritable(data)
     try:
         return type(config).model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
@@ -67,7 +68,7 @@ def overridden(config: ConfigT, overrides: Sequence[str]) -> ConfigT:
 
 def _as_json(data: dict[str, Any], path: Path) -> str:
     try:
-        _refuse_half_characters(data)
+        _refuse_unwritable(data)
         return json.dumps(data, default=str)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
@@ -75,16 +76,18 @@ def _as_json(data: dict[str, Any], path: Path) -> str:
         raise UserError(f"{path}: not plain keys and values: {error}") from None
 
 
-def _refuse_half_characters(value: object, place: str = "") -> None:
-    """YAML may spell half of a surrogate pair ("\\ud800"), which no file can hold."""
+def _refuse_unwritable(value: object, place: str = "") -> None:
+    """YAML may spell NUL or half of a surrogate pair ("\\ud800"): no path or no file holds them."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            _refuse_half_characters(str(key), f"key {key!r}")
-            _refuse_half_characters(inner, f"{place}.{key}".removeprefix("."))
+            _refuse_unwritable(str(key), f"key {key!r}")
+            _refuse_unwritable(inner, f"{place}.{key}".removeprefix("."))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            _refuse_half_characters(inner, f"{place}.{number}")
+            _refuse_unwritable(inner, f"{place}.{number}")
     elif isinstance(value, str):
+        if "\0" in value:
+            raise UserError(f"{place}: {value!r} holds a NUL character; remove it")
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -166,10 +169,9 @@ def _yaml_float(text: str) -> str:
 
 def _is_float(text: str) -> bool:
     try:
-        float(text)
+        return math.isfinite(float(text))
     except ValueError:
         return False
-    return True
 
 
 def _place(

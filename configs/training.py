@@ -166,7 +166,7 @@ class Training(Frozen):
 
     name: str = Name
     output: str = Field("runs", min_length=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)
     threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
     overlong: Literal["error", "drop"] = "error"
     wandb: Literal["offline", "online"] | None = None
@@ -323,9 +323,29 @@ def _weights_problem(config: Training) -> str | None:
             ("conditions", mix.conditions),
         )
         for name, table in tables:
+            wanted = {key for key, weight in table.items() if weight > 0}
+            unknown = sorted(wanted - _offered(config, name))
+            if unknown:
+                have = ", ".join(str(one) for one in sorted(_offered(config, name)))
+                return f"{place}.{name}: {unknown[0]!r} is not in the data, which has {have}"
             if any(weight < 0 for weight in table.values()) or (table and not any(table.values())):
                 return f"{place}.{name}: {table} must be weights >= 0, one of them above 0"
     return None
+
+
+def _offered(config: Training, table: str) -> set[Any]:
+    """What the data sections can fill a table of a mix with."""
+    found: set[Any] = set()
+    for section in config.sections:
+        if table == "tasks":
+            found.add(section.task)
+        elif isinstance(section, CalbenchData):
+            found |= set(section.turns if table == "turns" else section.conditions)
+        elif table == "turns":
+            found |= {k for prefixes in section.settings.values() for k in prefixes}
+        else:
+            found |= set(section.settings)
+    return found
 
 
 def _basis_problem(config: Training) -> str | None:

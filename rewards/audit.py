@@ -1,6 +1,6 @@
 """Does this judge fall for answers that only look good? Asked before a reward is trusted.
 
-    python -m rewards.audit configs/judge/JUDGE.yaml REQUESTS.jsonl [--limit 16] [key=value ...]
+    python -m rewards.audit configs/judges/JUDGE.yaml REQUESTS.jsonl [--limit 16] [key=value ...]
 
 REQUESTS: BASIS requests (`tasks.example.Example`) that ask for the dimensions to audit. Every
 request is answered by each policy of ``rewards.gaming``, judged as in training, and scored. A
@@ -69,6 +69,8 @@ def main() -> int:
 
 def read_subjects(path: Path, limit: int) -> list[Subject]:
     """The first ``limit`` requests of a file. Raises ``UserError`` on one that has no rubric."""
+    if limit < 1:
+        raise UserError(f"--limit {limit}: give 1 or more requests to use")
     if not path.is_file():
         raise UserError(f"{path}: no such file; `python -m eval plan` writes one")
     subjects = [_subject(example, path) for example in islice(read_examples(path), limit)]

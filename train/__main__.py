@@ -59,7 +59,10 @@ def _parse() -> argparse.Namespace:
     how.add_argument("--check", action="store_true", help="validate the config and stop")
     how.add_argument("--dry-run", action="store_true", help="write config and plan and stop")
     how.add_argument("--resume", action="store_true", help="go on with the run of this name")
-    return parser.parse_intermixed_args()
+    given = parser.parse_intermixed_args()
+    if not given.peak_tflops > 0:
+        raise UserError(f"--peak-tflops {given.peak_tflops}: give operations a second above 0")
+    return given
 
 
 def _check_output(folder: Path) -> None:

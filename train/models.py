@@ -20,7 +20,6 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     Qwen3Config,
-    Qwen3ForCausalLM,
     set_seed,
 )
 
@@ -170,9 +169,10 @@ def _make(
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation=model_config.attention,
     )
-    model: PreTrainedModel = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        config, attn_implementation=model_config.attention
+    )
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )

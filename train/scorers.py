@@ -28,6 +28,9 @@ from tasks.calbench.reference import parse as parse_calendar
 from tasks.extraction import Incomplete
 from train.reward_adapter import JUDGE_TIME, Batch, Completion, Scorer
 
+FEWEST_ASKED = 4
+"""Questions of a batch, at least, whose failure together says that no judge is there."""
+
 PARTS: Mapping[Task, tuple[str, ...]] = {
     "calbench": get_args(Part),
     "basis": (*get_args(RubricPart), "format", "concise"),
@@ -143,7 +146,9 @@ class RubricScorer:
         if gone:
             return f"judge: {gone[0]}"
         asked = [one.reason for one in said if one.state != "empty_candidate" and not one.cached]
-        if asked and all(reason and reason not in FINAL_REASONS for reason in asked):
+        if len(asked) >= FEWEST_ASKED and all(
+            reason and reason not in FINAL_REASONS for reason in asked
+        ):
             return f"judge: replied to none of {len(asked)} questions ({asked[0]})"
         try:
             self._judge.raise_if_failing()

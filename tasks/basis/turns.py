@@ -26,7 +26,7 @@ def read_turns(raw: Any, where: str, dropped: Counter[str], faults: Faults) -> t
         faults.add(where, f"holds {shown(raw)}, expected a list of {NUM_TURNS} turns")
         return ()
     if len(raw) != NUM_TURNS:
-        faults.add(where, f"has {len(raw)} turns, expected {NUM_TURNS}")
+        faults.add(where, f"has {len(raw)} turns, expected {NUM_TURNS}; repair or remove it")
     turns = (read_turn(one, n, where, dropped, faults) for n, one in enumerate(raw, 1))
     return tuple(turn for turn in turns if turn is not None)
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class CalendarTask:
     """One source task.
 
     ``group`` is the cell of the public design it belongs to, used by test-set selections;
-    ``recorded_optimum`` is the optimum its file claims, checked by ``sources.read_public``.
+    ``recorded_optimum`` and ``recorded_plan`` (a slot per meeting, in order) are the optimum its
+    file claims, checked by ``sources.read_public``; ``origin`` is where it stands, FILE:LINE.
     """
 
     id: str
@@ -47,6 +48,8 @@ class CalendarTask:
     meetings: tuple[Meeting, ...]
     group: str = ""
     recorded_optimum: int | None = None
+    recorded_plan: tuple[int, ...] | None = None
+    origin: str = field(default="", compare=False)
 
     @property
     def num_agents(self) -> int:
@@ -162,14 +165,49 @@ def _task(raw: dict[str, Any], prefix: str, where: str) -> CalendarTask:
         raise UserError(
             f"{where}: task_id {task_id!r} holds half of a surrogate pair; write whole characters"
         )
+    if not task_id.isprintable():
+        raise UserError(f"{where}: task_id {task_id!r} is not one printable line; rename it")
     calendars = _calendars(raw["calendars"], _num_slots(params, where), where)
     meetings = _meetings(raw["meetings"], len(calendars), where)
+    _check_stated(raw, params, calendars, meetings, where)
     for key in ("optimal", "witness_solution"):
         if raw.get(key) is not None:
             _check_solution(raw[key], meetings, len(calendars[0]), f"{where}: {key}")
-    recorded = raw["optimal"]["cost"] if raw.get("optimal") else None
-    group = _group(params, raw.get("difficulty"), where)
-    return CalendarTask(f"{prefix}/{task_id}", calendars, meetings, group, recorded)
+    optimal = raw.get("optimal")
+    return CalendarTask(
+        f"{prefix}/{task_id}",
+        calendars,
+        meetings,
+        _group(params, raw.get("difficulty"), where),
+        optimal["cost"] if optimal else None,
+        tuple(optimal["assignments"][str(one.id)] for one in meetings) if optimal else None,
+        where,
+    )
+
+
+def _check_stated(
+    raw: Mapping[str, Any],
+    params: Mapping[str, Any],
+    calendars: Calendars,
+    meetings: tuple[Meeting, ...],
+    where: str,
+) -> None:
+    """What a task says of itself must be so: test sets are picked by it."""
+    sizes = sorted({len(meeting.participants) for meeting in meetings})
+    for key, found in (
+        ("total_agents", [len(calendars)]),
+        ("num_meetings", [len(meetings)]),
+        ("subset_size", sizes),
+    ):
+        stated = params.get(key)
+        if stated is not None and [_count(stated, f"{where}: params.{key}")] != found:
+            counted = " and ".join(str(number) for number in found)
+            raise UserError(f"{where}: params.{key} is {stated}, the task has {counted}; mend one")
+    if raw.get("feasible", True) is not True:
+        raise UserError(
+            f"{where}: feasible is {raw['feasible']!r}; only tasks with a feasible plan can be "
+            "used, remove the line"
+        )
 
 
 def _num_slots(params: Mapping[str, Any], where: str) -> int | None:
@@ -183,9 +221,6 @@ def _group(params: Mapping[str, Any], difficulty: Any, where: str) -> str:
     costs = params.get("errand_cost_range", [])
     if not isinstance(costs, list) or not all(isinstance(cost, int) for cost in costs):
         raise UserError(f"{where}: params.errand_cost_range {costs!r} is not a list of numbers")
-    for key in ("total_agents", "subset_size"):
-        if params.get(key) is not None:
-            _count(params[key], f"{where}: params.{key}")
     named = {"params.density": params.get("density"), "difficulty": difficulty}
     for key, value in named.items():
         if not isinstance(value, (str, int, float, type(None))) or not is_whole(str(value)):
@@ -272,7 +307,7 @@ def _meetings(raw: Any, num_agents: int, where: str) -> tuple[Meeting, ...]:
         if not isinstance(fields, dict):
             raise UserError(f"{here}: {fields!r} is not a meeting object")
         _check_keys(fields, MEETING_KEYS, {"id", "participants"}, here)
-        if fields.get("duration", 1) != 1:
+        if isinstance(fields.get("duration"), bool) or fields.get("duration", 1) != 1:
             raise UserError(f"{here}: duration {fields['duration']!r}; every meeting lasts 1 slot")
         _count(fields.get("cost", 1), f"{here}: cost")
         participants = _participants(fields["participants"], num_agents, here)

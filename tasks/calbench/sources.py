@@ -8,7 +8,7 @@ from configs.data import CalbenchData, PublicTasks
 from configs.errors import UserError
 from tasks.calbench.calendars import CalendarTask, read_tasks
 from tasks.calbench.generate import generated_tasks
-from tasks.calbench.solver import plan_table
+from tasks.calbench.solver import plan_cost, plan_table
 
 PICK90_PER_CELL = {"5a3p": 3, "5a5p": 2}  # first tasks of each (cost kind, density, difficulty)
 
@@ -42,17 +42,24 @@ def public_tasks(config: PublicTasks) -> list[CalendarTask]:
 def read_public(path: Path) -> list[CalendarTask]:
     """The tasks of one file, each with a feasible plan and the optimum that the file records.
 
-    Raises ``UserError`` naming file and task.
+    Raises ``UserError`` naming file, line and task.
     """
     tasks = read_tasks(path)
     for task in tasks:
         table = plan_table(task.calendars, task.meetings)
         if table is None:
-            raise UserError(f"{path}: task {task.id!r} has no feasible plan; remove or repair it")
+            raise UserError(
+                f"{task.origin}: task {task.id!r} has no feasible plan; remove or repair it"
+            )
         if task.recorded_optimum not in (None, table.optimum):
             raise UserError(
-                f"{path}: task {task.id!r} records optimal.cost {task.recorded_optimum}, the exact "
-                f"optimum is {table.optimum}; repair the record or delete the key"
+                f"{task.origin}: task {task.id!r} records optimal.cost {task.recorded_optimum}, "
+                f"the exact optimum is {table.optimum}; repair the record or delete the key"
+            )
+        if task.recorded_plan and plan_cost(task.recorded_plan, table) != table.optimum:
+            raise UserError(
+                f"{task.origin}: task {task.id!r} records an optimal.assignments that is "
+                f"infeasible or does not cost {table.optimum}; repair the record or delete the key"
             )
     return tasks
 
