@@ -98,10 +98,17 @@ class Sft(Optimizer):
 
 
 class Vllm(Frozen):
-    """Generation by vLLM inside the training process (TRL's colocate mode); needs a GPU."""
+    """Generation by vLLM, on GPUs: within the training process, or by a server on other ones.
 
-    gpu_memory_utilization: float = Field(0.3, gt=0, le=1)
-    sleep: bool = True  # frees vLLM's memory during the update
+    The server takes its memory share on its own command line; train/rollout_server.py prints it.
+    """
+
+    mode: Literal["colocate", "server"] = "colocate"
+    gpu_memory_utilization: float = Field(0.3, gt=0, le=1)  # colocate
+    sleep: bool = True  # colocate: frees vLLM's memory during the update
+    host: str = Field("127.0.0.1", pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")  # server
+    port: int = Field(8000, ge=1, le=65535)  # server
+    group_port: int = Field(51216, ge=1, le=65535)  # server: where the weights travel
     importance_sampling: Literal[
         "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
     ] = "token_truncate"
@@ -206,6 +213,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _window_problem(config.grpo, config.curriculum),
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
+        _vllm_problem(config.grpo.vllm),
         _weights_problem(config),
         _basis_problem(config),
     ):
@@ -287,6 +295,7 @@ OWNED = {
     "scale_rewards", "bf16", "max_completion_length", "mask_truncated_completions", "save_steps",
     "save_strategy", "save_total_limit", "lr_scheduler_type", "warmup_steps", "weight_decay",
     "adam_beta2", "max_grad_norm", "gradient_checkpointing", "use_cpu", "use_vllm", "vllm_mode",
+    "vllm_server_host", "vllm_server_port", "vllm_server_base_url", "vllm_group_port",
     "report_to", "run_name", "logging_steps", "logging_strategy", "disable_tqdm",
     "remove_unused_columns", "ignore_data_skip", "auto_find_batch_size", "reward_weights",
     "multi_objective_aggregation",
@@ -303,6 +312,15 @@ def _extra_problem(grpo: Grpo) -> str | None:
         return (
             "grpo.extra.generation_kwargs.seed: would make all completions of a group alike under "
             "vLLM; leave it out and set the run's seed"
+        )
+    return None
+
+
+def _vllm_problem(vllm: Vllm | None) -> str | None:
+    if vllm is not None and vllm.mode == "server" and vllm.port == vllm.group_port:
+        return (
+            f"grpo.vllm.group_port: {vllm.group_port} is grpo.vllm.port too; the weights travel "
+            "beside the requests, so give it another port"
         )
     return None
 

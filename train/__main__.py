@@ -18,6 +18,7 @@ from pathlib import Path
 from configs.errors import UserError, run_command
 from configs.training import Training, load_training
 from train.data import check_basis, check_files, training_examples
+from train.rollout_server import check_rollouts, launch_line
 
 
 def main() -> int:
@@ -28,6 +29,8 @@ def main() -> int:
     if arguments.check:
         check_basis(config)
         print(f"{arguments.config}: ok; run {config.folder}")
+        if config.grpo.vllm is not None and config.grpo.vllm.mode == "server":
+            print(f"start the rollout server first: {launch_line(config, config.grpo.vllm)}")
         return 0
     return _start(config, arguments)
 
@@ -77,6 +80,8 @@ def _start(config: Training, arguments: argparse.Namespace) -> int:
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)
+    if not (arguments.dry_run or arguments.warm_start):
+        check_rollouts(config)
     from train.prepare import prepare
 
     prepared = prepare(config, training_examples(config))

@@ -17,8 +17,9 @@ from tasks.example import Example
 from train.checkpoints import weights_sha256
 from train.curriculum import Plan, check_same
 
-# Config keys that change what is shown, or how the judge is reached, not what is computed.
-MAY_DIFFER = frozenset({"wandb"}) | {
+# Config keys that change what is shown, or how a server is reached, not what is computed.
+SHOWN = {"wandb", "grpo.vllm.host", "grpo.vllm.port", "grpo.vllm.group_port"}
+MAY_DIFFER = frozenset(SHOWN) | {
     f"judge.{name}"
     for name in (
         "endpoint", "api_key_env", "rpm", "tpm", "concurrency", "timeout_s", "max_tries",

@@ -28,6 +28,7 @@ from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
 from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
+from train.canary import watch
 from train.checkpoints import WHOLE, checkpoint_path
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
@@ -59,6 +60,8 @@ class BeliefTrainer(GRPOTrainer):
         self._last_step = LastStep()
         self.add_callback(self._last_step)
         self.unsaved: list[dict[str, object]] = []
+        if args.use_vllm:
+            self._canary = watch(self.vllm_generation, kwargs["processing_class"])
 
     def _calculate_rewards(
         self,
@@ -295,13 +298,21 @@ def vllm_arguments(config: Training) -> dict[str, object]:
     vllm = config.grpo.vllm
     if vllm is None:
         return {"use_vllm": False}
-    return {
+    ours: dict[str, object] = {
         "use_vllm": True,
-        "vllm_mode": "colocate",
+        "vllm_mode": vllm.mode,
+        "vllm_importance_sampling_mode": vllm.importance_sampling,
+    }
+    if vllm.mode == "server":
+        return ours | {
+            "vllm_server_host": vllm.host,
+            "vllm_server_port": vllm.port,
+            "vllm_group_port": vllm.group_port,
+        }
+    return ours | {
         "vllm_gpu_memory_utilization": vllm.gpu_memory_utilization,
         "vllm_enable_sleep_mode": vllm.sleep,
         "vllm_max_model_length": config.model.context,
-        "vllm_importance_sampling_mode": vllm.importance_sampling,
     }
 
 
