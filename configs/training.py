@@ -227,12 +227,20 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def sharded() -> bool:
+    """Whether the launcher (accelerate) divides the weights over the processes."""
+    engines = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    return any(os.environ.get(engine) == "true" for engine in engines)
+
+
 def _model_problem(model: ModelConfig, grpo: Grpo) -> str | None:
     if (model.path is None) == (model.tiny is None):
         return "model: give either model.path or model.tiny, exactly one of them"
     if model.tiny is not None and model.tiny.heads % model.tiny.kv_heads:
         heads, kv_heads = model.tiny.heads, model.tiny.kv_heads
         return f"model.tiny.kv_heads: {kv_heads} does not divide heads {heads}; make it a divisor"
+    if model.tiny is not None and sharded():
+        return "model.tiny: has nothing to gain from sharding; start it with ddp_8gpu.yaml or alone"
     if grpo.max_completion_length >= model.context:
         return (
             f"grpo.max_completion_length: {grpo.max_completion_length} leaves no room for a prompt "

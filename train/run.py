@@ -14,6 +14,7 @@ Bad input is found before the first file is written.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from accelerate import PartialState
@@ -22,7 +23,7 @@ from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from configs.errors import UserError
-from configs.training import Training
+from configs.training import Training, sharded
 from eval.checkpoint import check_readable
 from rewards.judge_counts import JudgeFailing
 from train import folder as run_folder
@@ -37,6 +38,7 @@ from train.callbacks import (
 )
 from train.checkpoints import MarkWhole, export, last_checkpoint, step_of
 from train.curriculum import Plan
+from train.export import export_checkpoint
 from train.grpo import CompletionsWriter, grpo_arguments, make_trainer, total_steps
 from train.models import (
     Policy,
@@ -155,8 +157,7 @@ def _warm_start(prepared: Prepared, start: Policy, stop: StopSignal) -> Policy |
         model = _supervised(prepared, prepared.sft, start, stop)
     if model is None:
         return None
-    if PartialState().is_main_process:
-        export(model, start.tokenizer, base)
+    _export(config, model, start, config.folder / "sft_checkpoints", base)
     PartialState().wait_for_everyone()
     return _from_disk(prepared, str(base))
 
@@ -218,9 +219,29 @@ def _grpo(
     if trainer.state.global_step < total_steps(config.grpo, len(prepared.grpo.indices)):
         return False
     model = trainer.accelerator.unwrap_model(trainer.model)
-    if trainer.accelerator.is_main_process:
-        export(model, policy.tokenizer, config.folder / "final")
+    _export(config, model, policy, checkpoints, config.folder / "final")
     return True
+
+
+def _export(
+    config: Training,
+    model: PreTrainedModel | PeftModel,
+    start: Policy,
+    checkpoints: Path,
+    out: Path,
+) -> None:
+    """Write the trained model to ``out``.
+
+    Where its weights are sharded no process has them all: they are read back from the checkpoint
+    of the last step, which the engine wrote whole.
+    """
+    if not PartialState().is_main_process:
+        return
+    checkpoint = last_checkpoint(checkpoints)
+    if sharded() and checkpoint is not None:
+        export_checkpoint(config, checkpoint, start.model.name_or_path, out)
+    else:
+        export(model, start.tokenizer, out)
 
 
 def _callbacks(
