@@ -175,6 +175,7 @@ class Training(Frozen):
     threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
     overlong: Literal["error", "drop"] = "error"
     wandb: Literal["offline", "online"] | None = None
+    tensorboard: bool = False  # beside the checkpoints: tensorboard --logdir runs/NAME
     data: DataMix
     held_out: tuple[HeldOut, ...] = ()
     """Test data of which nothing may be in ``data``: no source task by id or content, no BASIS

@@ -12,6 +12,7 @@ a wrong key costs a second.
 """
 
 import argparse
+import importlib.util
 import os
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def _start(config: Training, arguments: argparse.Namespace) -> int:
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)
+    if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise UserError("tensorboard: is not installed; pip install -e .[tensorboard]")
     if not (arguments.dry_run or arguments.warm_start):
         check_rollouts(config)
     from train.prepare import prepare

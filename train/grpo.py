@@ -30,6 +30,7 @@ from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
 from train.canary import watch
 from train.checkpoints import WHOLE, checkpoint_path
+from train.clock import StepClock
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
 
@@ -59,6 +60,8 @@ class BeliefTrainer(GRPOTrainer):
         logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
         self._last_step = LastStep()
         self.add_callback(self._last_step)
+        self._clock = StepClock(self._note)
+        self.add_callback(self._clock)
         self.unsaved: list[dict[str, object]] = []
         if args.use_vllm:
             self._canary = watch(self.vllm_generation, kwargs["processing_class"])
@@ -71,9 +74,24 @@ class BeliefTrainer(GRPOTrainer):
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
         """Rewards of all processes, (completions, 1); NaN where a completion cannot be judged."""
-        rewards_N1: torch.Tensor = super()._calculate_rewards(
-            inputs, prompts, completions, completion_ids_list
-        )
+        with self._clock.part("rewards"):
+            rewards_N1: torch.Tensor = super()._calculate_rewards(
+                inputs, prompts, completions, completion_ids_list
+            )
+            return self._recorded(inputs, rewards_N1)
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        with self._clock.part("generate"):
+            return super()._generate(prompts)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
+        with self._clock.part("batch"):
+            return super()._generate_and_score_completions(inputs)
+
+    def _recorded(
+        self, inputs: Sequence[Mapping[str, Any]], rewards_N1: torch.Tensor
+    ) -> torch.Tensor:
+        """The rewards as they count, with all that is to be said of them noted."""
         self._stop_without_judge()
         infinite_N1 = torch.isinf(rewards_N1)
         rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
@@ -215,9 +233,10 @@ def score_metrics(
     ``rewards/PART`` and ``spread/PART``: mean and standard deviation over what has a score.
     ``missing/PART``: on how many completions it does not apply; ``failed/PART``: on what share of
     the others the judge failed. By task the mean ``reward/TASK``, and ``words/TASK`` of an answer.
-    ``incomplete/REASON``: how many BASIS answers have not the form asked for.
+    ``incomplete/REASON``: how many BASIS answers have not the form asked for. ``truncated_frac``:
+    the share that the length limit cut off.
     """
-    found: list[tuple[str, float]] = []
+    found = [("truncated_frac", _mean([float(row["truncated"]) for row in rows]))]
     for name in part_names:
         failed = sum(name in row["failures"] for row in rows)
         values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]

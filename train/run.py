@@ -13,12 +13,14 @@
 Bad input is found before the first file is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
 from peft import PeftModel
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
@@ -91,7 +93,7 @@ def run(
     if main_process:
         run_folder.open_run(config, prepared.examples, prepared.sft, prepared.grpo, resume=resume)
     PartialState().wait_for_everyone()
-    with stop_on_signal() as stop:
+    with stop_on_signal() as stop, _full_disk_explained(config.folder):
         policy = _warm_start(prepared, start, stop)
         del start  # its memory is GRPO's now
         if warm_start_only and policy is not None:
@@ -110,6 +112,18 @@ def run(
         run_folder.record_weights(config.folder)
     _say(f"{config.folder / 'final'}: trained; serve it with scripts/serve_vllm.sh")
     return 0
+
+
+@contextmanager
+def _full_disk_explained(folder: Path) -> Iterator[None]:
+    """What safetensors raises where weights cannot be written, which is no ``OSError``."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise UserError(
+            f"{folder}: weights could not be written ({error}); what was saved before is whole: "
+            "make room and --resume"
+        ) from None
 
 
 def _say(text: str) -> None:
