@@ -28,7 +28,7 @@ from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
 from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
-from train.canary import watch
+from train.canary import Canary, watch
 from train.checkpoints import WHOLE, checkpoint_path
 from train.clock import StepClock
 from train.models import Policy, template_kwargs
@@ -63,6 +63,7 @@ class BeliefTrainer(GRPOTrainer):
         self._clock = StepClock(self._note)
         self.add_callback(self._clock)
         self.unsaved: list[dict[str, object]] = []
+        self._canary: Canary | None = None
         if args.use_vllm:
             self._canary = watch(self.vllm_generation, kwargs["processing_class"])
 
@@ -99,6 +100,8 @@ class BeliefTrainer(GRPOTrainer):
         self._note("nonfinite_rewards", float(infinite_N1.sum()))
         for name, value in [*score_metrics(rows, self._part_names), *self._costs()]:
             self._note(name, value)
+        if self._canary is not None:
+            self._note("weights_arrived", float(self._canary.arrived))
         self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
         self._refuse_all_truncated(rows)
         if self.accelerator.is_main_process:

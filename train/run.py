@@ -253,7 +253,7 @@ def _export(
         return
     checkpoint = last_checkpoint(checkpoints)
     if sharded() and checkpoint is not None:
-        export_checkpoint(config, checkpoint, start.model.name_or_path, out)
+        export_checkpoint(config, checkpoint, str(start.model.name_or_path), out)
     else:
         export(model, start.tokenizer, out)
 

@@ -69,7 +69,7 @@ def test_a_run_is_not_resumed_on_other_data(
     configure: Configure, finished: Training, tmp_path: Path
 ) -> None:
     source = tmp_path / "tasks.jsonl"
-    write_lines(source, [{"a": 1}])
+    write_lines(source, {"a": 1})
     public = f"{{split: train, public: {{files: [{source}], select: rest}}}}"
     config = configure(f"data={public}", f"output={tmp_path}")
     assert _data_files(config) == [source]
@@ -78,7 +78,7 @@ def test_a_run_is_not_resumed_on_other_data(
     saved = json.loads((config.folder / "manifest.json").read_text(encoding="utf-8"))
     assert saved["data_sha256"] == {str(source): hashlib.sha256(source.read_bytes()).hexdigest()}
     open_run(config, ready.examples, ready.sft, ready.grpo, resume=True)
-    write_lines(source, [{"a": 2}])
+    write_lines(source, {"a": 2})
     with pytest.raises(UserError, match=rf"started with other data \({source}\)"):
         open_run(config, ready.examples[:-1], ready.sft, ready.grpo, resume=True)
 
@@ -94,8 +94,8 @@ def test_tensorboard_is_asked_for_before_torch_or_is_written(
     configure: Configure, tmp_path: Path
 ) -> None:
     if importlib.util.find_spec("tensorboard") is None:
-        config = str(ROOT / "configs" / "train" / "tiny_cpu.yaml")
-        done = run_train(config, "tensorboard=true", f"output={tmp_path}")
+        path = str(ROOT / "configs" / "train" / "tiny_cpu.yaml")
+        done = run_train(path, "tensorboard=true", f"output={tmp_path}")
         assert done.returncode == 2
         assert errors(done) == [
             "error: tensorboard: is not installed; pip install -e .[tensorboard]"
