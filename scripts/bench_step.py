@@ -68,6 +68,7 @@ def main() -> int:
 def step_rows() -> list[Row]:
     """Both sides, one after the other."""
     ours, bare = (_process(side) for side in ("ours", "bare"))
+    assert ours["tokens"] == bare["tokens"], "the two sides did not write the same texts"
     share = ours["own_s"] / bare["step_s"]
     memory = ours["peak_kib"] / bare["peak_kib"] - 1
     whole = ours["step_s"] / bare["step_s"] - 1
@@ -91,7 +92,7 @@ def _process(side: str) -> dict[str, float]:
 
 
 def measured(side: str, folder: Path) -> dict[str, float]:
-    """CPU seconds a step without the first, those of our own code, and the process's peak."""
+    """CPU seconds a step without the first, those of our own code, tokens seen, peak memory."""
     import torch
     from transformers import TrainerCallback
 
@@ -114,6 +115,7 @@ def measured(side: str, folder: Path) -> dict[str, float]:
     return {
         "step_s": spent["step"] / (STEPS - 1),
         "own_s": spent["own"] / (STEPS - 1),
+        "tokens": trainer.state.num_input_tokens_seen,
         "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }
 
