@@ -11,6 +11,7 @@ one stops earlier, and the share grows as the step shrinks.
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -86,7 +87,11 @@ def step_rows() -> list[Row]:
 
 def _process(side: str) -> dict[str, float]:
     words = [sys.executable, "-m", "scripts.bench_step", side]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600)
+    # One arena: with several the allocator's own spread is larger than what is measured.
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=True, timeout=600
+    )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from configs.errors import UserError, run_command
-from configs.training import Lora, load_training
+from configs.training import load_training
 from rewards.score import Score
 from train.checkpoints import export
 from train.data import training_examples
@@ -215,7 +215,8 @@ def drift_rows() -> list[Row]:
     rows = []
     for dtype in (torch.float32, torch.bfloat16):
         with torch.device("cuda"):
-            model = Qwen3ForCausalLM(QWEN3).to(dtype)  # type: ignore[no-untyped-call]
+            model = Qwen3ForCausalLM(QWEN3)  # type: ignore[no-untyped-call]
+        model = model.bfloat16() if dtype == torch.bfloat16 else model
         largest, share = drift(model, CYCLES)
         name = str(dtype).removeprefix("torch.")
         rows.append(
@@ -231,7 +232,7 @@ def drift(model: PreTrainedModel, cycles: int) -> tuple[float, float]:
 
     Of all layers that the adapter is on; its weights are random, of a trained one's size.
     """
-    config = LoraConfig(r=8, lora_alpha=16, target_modules=list(Lora().target_modules))
+    config = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
     adapted: PeftModel = get_peft_model(model, config)
     base = {name: one for name, one in adapted.named_parameters() if ".base_layer." in name}
     before = {name: one.detach().clone() for name, one in base.items()}
