@@ -100,10 +100,17 @@ class Sft(Optimizer):
 
 
 class Vllm(Frozen):
-    """Generation by vLLM inside the training process (TRL's colocate mode); needs a GPU."""
+    """Generation by vLLM, on GPUs: within the training process, or by a server on other ones.
 
-    gpu_memory_utilization: float = Field(0.3, gt=0, le=1)
-    sleep: bool = True  # frees vLLM's memory during the update
+    The server takes its memory share on its own command line; train/rollout_server.py prints it.
+    """
+
+    mode: Literal["colocate", "server"] = "colocate"
+    gpu_memory_utilization: float = Field(0.3, gt=0, le=1)  # colocate
+    sleep: bool = True  # colocate: frees vLLM's memory during the update
+    host: str = Field("127.0.0.1", pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$")  # server
+    port: int = Field(8000, ge=1, le=65535)  # server
+    group_port: int = Field(51216, ge=1, le=65535)  # server: where the weights travel
     importance_sampling: Literal[
         "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
     ] = "token_truncate"
@@ -170,6 +177,7 @@ class Training(Frozen):
     threads: int | None = Field(None, ge=1)  # of torch; part of the run because sums depend on it
     overlong: Literal["error", "drop"] = "error"
     wandb: Literal["offline", "online"] | None = None
+    tensorboard: bool = False  # beside the checkpoints: tensorboard --logdir runs/NAME
     data: DataMix
     held_out: tuple[HeldOut, ...] = ()
     """Test data of which nothing may be in ``data``: no source task by id or content, no BASIS
@@ -208,6 +216,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _window_problem(config.grpo, config.curriculum),
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
+        _vllm_problem(config.grpo.vllm),
         _weights_problem(config),
         _basis_problem(config),
     ):
@@ -221,12 +230,20 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def sharded() -> bool:
+    """Whether the launcher (accelerate) divides the weights over the processes."""
+    engines = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    return any(os.environ.get(engine) == "true" for engine in engines)
+
+
 def _model_problem(model: ModelConfig, grpo: Grpo) -> str | None:
     if (model.path is None) == (model.tiny is None):
         return "model: give either model.path or model.tiny, exactly one of them"
     if model.tiny is not None and model.tiny.heads % model.tiny.kv_heads:
         heads, kv_heads = model.tiny.heads, model.tiny.kv_heads
         return f"model.tiny.kv_heads: {kv_heads} does not divide heads {heads}; make it a divisor"
+    if model.tiny is not None and sharded():
+        return "model.tiny: has nothing to gain from sharding; start it with ddp_8gpu.yaml or alone"
     if grpo.max_completion_length >= model.context:
         return (
             f"grpo.max_completion_length: {grpo.max_completion_length} leaves no room for a prompt "
@@ -289,6 +306,7 @@ OWNED = {
     "scale_rewards", "bf16", "max_completion_length", "mask_truncated_completions", "save_steps",
     "save_strategy", "save_total_limit", "lr_scheduler_type", "warmup_steps", "weight_decay",
     "adam_beta2", "max_grad_norm", "gradient_checkpointing", "use_cpu", "use_vllm", "vllm_mode",
+    "vllm_server_host", "vllm_server_port", "vllm_server_base_url", "vllm_group_port",
     "report_to", "run_name", "logging_steps", "logging_strategy", "disable_tqdm",
     "remove_unused_columns", "ignore_data_skip", "auto_find_batch_size", "reward_weights",
     "multi_objective_aggregation",
@@ -305,6 +323,15 @@ def _extra_problem(grpo: Grpo) -> str | None:
         return (
             "grpo.extra.generation_kwargs.seed: would make all completions of a group alike under "
             "vLLM; leave it out and set the run's seed"
+        )
+    return None
+
+
+def _vllm_problem(vllm: Vllm | None) -> str | None:
+    if vllm is not None and vllm.mode == "server" and vllm.port == vllm.group_port:
+        return (
+            f"grpo.vllm.group_port: {vllm.group_port} is grpo.vllm.port too; the weights travel "
+            "beside the requests, so give it another port"
         )
     return None
 

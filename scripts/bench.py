@@ -1,4 +1,4 @@
-"""How fast the calendar world, the judge and the runner are, measured in one run on one core.
+"""How fast the calendar world, the judge, the runner and our part of a step are, in one run.
 
     python -m scripts.bench                   # generated: 5 agents x 16 slots x 5 meetings
     python -m scripts.bench --tasks FILE ...  # public CalBench files instead
@@ -18,6 +18,7 @@ from configs.rewards import RewardConfig
 from rewards.composition import score
 from scripts.bench_judge import Row, judge_rows
 from scripts.bench_runner import runner_rows
+from scripts.bench_step import step_rows
 from scripts.cp_sat import cp_sat_optimum
 from tasks.calbench.answers import Plan, read
 from tasks.calbench.calendars import CalendarTask
@@ -39,7 +40,8 @@ def main() -> int:
     files: list[str] = parser.parse_args().tasks or []
     tasks = [task for file in files for task in read_public(Path(file)) if task.num_agents == 5]
     tasks = tasks or generated_tasks(PUBLIC_SIZE, "bench")
-    rows = [optimum_row(tasks), plan_row(tasks), belief_row(), *judge_rows(), *runner_rows()]
+    rows = [optimum_row(tasks), plan_row(tasks), belief_row()]
+    rows += [*judge_rows(), *runner_rows(), *step_rows()]
     print(f"{'what':52} {'measured':>16} {'bar':>12}  met")
     for what, figure, bar, met in rows:
         print(f"{what:52} {figure:>16} {bar:>12}  {'yes' if met else 'NO'}")

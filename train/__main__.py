@@ -12,12 +12,14 @@ a wrong key costs a second.
 """
 
 import argparse
+import importlib.util
 import os
 from pathlib import Path
 
 from configs.errors import UserError, run_command
 from configs.training import Training, load_training
 from train.data import check_basis, check_files, training_examples
+from train.rollout_server import check_rollouts, launch_line
 
 
 def main() -> int:
@@ -28,6 +30,8 @@ def main() -> int:
     if arguments.check:
         check_basis(config)
         print(f"{arguments.config}: ok; run {config.folder}")
+        if config.grpo.vllm is not None and config.grpo.vllm.mode == "server":
+            print(f"start the rollout server first: {launch_line(config, config.grpo.vllm)}")
         return 0
     return _start(config, arguments)
 
@@ -80,6 +84,10 @@ def _start(config: Training, arguments: argparse.Namespace) -> int:
     if config.wandb is not None:
         os.environ["WANDB_MODE"] = config.wandb
         os.environ["WANDB_DIR"] = str(config.folder)
+    if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise UserError("tensorboard: is not installed; pip install -e .[tensorboard]")
+    if not (arguments.dry_run or arguments.warm_start):
+        check_rollouts(config)
     from train.prepare import prepare
 
     prepared = prepare(config, training_examples(config))

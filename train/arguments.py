@@ -24,10 +24,16 @@ def shared_arguments(config: Training, phase: Optimizer) -> dict[str, Any]:
         "logging_steps": 1,
         "disable_tqdm": True,
         "save_strategy": "steps",
-        "report_to": ["wandb"] if config.wandb else "none",
+        "report_to": loggers(config) or "none",
         "run_name": config.name,
         "remove_unused_columns": False,
     }
+
+
+def loggers(config: Training) -> list[str]:
+    """Where metrics go besides ``metrics.jsonl``."""
+    wanted = {"wandb": config.wandb is not None, "tensorboard": config.tensorboard}
+    return [name for name, on in wanted.items() if on]
 
 
 def lora_config(lora: Lora) -> LoraConfig:

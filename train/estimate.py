@@ -103,7 +103,7 @@ def memory(config: Training, shape: Shape, longest: int) -> Iterator[str]:
         f"  logits {logits / GIB:.2f} = 3 x 4 B x {rows} x {grpo.max_completion_length} x "
         f"vocabulary {shape.vocabulary:,}"
     )
-    if grpo.vllm is not None:
+    if grpo.vllm is not None and grpo.vllm.mode == "colocate":
         share = grpo.vllm.gpu_memory_utilization
         yield f"  vLLM beside it: {share:.0%} of the card"
 

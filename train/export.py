@@ -77,8 +77,11 @@ def export_run(run: Path, out: Path, step: int | None = None) -> Exported:
     config = read_config(run)
     if out.exists():
         raise UserError(f"{out}: is there already; name a folder that is not")
-    checkpoint = _checkpoint(run, step)
-    start = _start(run, config)
+    return export_checkpoint(config, _checkpoint(run, step), _start(run, config), out)
+
+
+def export_checkpoint(config: Training, checkpoint: Path, start: str, out: Path) -> Exported:
+    """Write ``out``, which must not be there. ``start``: the model the adapter was put on."""
     if config.model.lora is not None:
         check_adapter(checkpoint, start)
     from train.checkpoints import export, step_of

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
+import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -11,14 +12,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from configs.data import BasisData
 from configs.errors import UserError
 from configs.training import Training, world_size
 from tasks.example import Example
 from train.checkpoints import weights_sha256
 from train.curriculum import Plan, check_same
 
-# Config keys that change what is shown, or how the judge is reached, not what is computed.
-MAY_DIFFER = frozenset({"wandb"}) | {
+# Config keys that change what is shown, or how a server is reached, not what is computed.
+SHOWN = {"wandb", "tensorboard", "grpo.vllm.host", "grpo.vllm.port", "grpo.vllm.group_port"}
+MAY_DIFFER = frozenset(SHOWN) | {
     f"judge.{name}"
     for name in (
         "endpoint", "api_key_env", "rpm", "tpm", "concurrency", "timeout_s", "max_tries",
@@ -26,7 +29,10 @@ MAY_DIFFER = frozenset({"wandb"}) | {
         "max_failing_share", "window",
     )
 }  # fmt: skip
-PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers")
+PACKAGES = (
+    "torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "vllm",
+    "deepspeed",
+)  # fmt: skip
 
 
 def open_run(
@@ -39,15 +45,31 @@ def open_run(
 ) -> None:
     """Start the run's folder, or go on in it (after ``check_resumable``).
 
-    Raises ``UserError`` when a run of this name was started and not asked to resume.
+    Raises ``UserError`` when a run of this name was started and not asked to resume, or with other
+    data.
     """
     if not resume:
         write_plan(config, sft, grpo)
-    manifest = _manifest(config, examples, grpo)
+    manifest = _manifest(config, examples, sft, grpo)
     if resume:
+        _check_same_data(config.folder / "manifest.json", manifest)
         manifest["attempts"] = attempt(config.folder) + 1
     (config.folder / "completions").mkdir(exist_ok=True)
     write_json(config.folder / "manifest.json", manifest)
+
+
+def _check_same_data(path: Path, manifest: Mapping[str, Any]) -> None:
+    """A plan holds the rows' places; what stands in the rows must be the same as well."""
+    saved = read_record(path)
+    if saved.get("examples_sha256", manifest["examples_sha256"]) == manifest["examples_sha256"]:
+        return
+    before, now = saved.get("data_sha256", {}), manifest["data_sha256"]
+    changed = [name for name in sorted(before | now) if before.get(name) != now.get(name)]
+    raise UserError(
+        f"{path}: the run was started with other data "
+        f"({', '.join(changed) or 'its examples are made otherwise now'}); bring it back, or "
+        "start a run under another name="
+    )
 
 
 def write_plan(config: Training, sft: Plan | None, grpo: Plan) -> None:
@@ -161,15 +183,50 @@ def write_json(path: Path, value: object) -> None:
     draft.rename(path)
 
 
-def _manifest(config: Training, examples: Iterable[Example], grpo: Plan) -> dict[str, Any]:
+def _manifest(
+    config: Training, examples: Iterable[Example], sft: Plan | None, grpo: Plan
+) -> dict[str, Any]:
     return {
         "attempts": 1,
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": versions(),
         "git": git_state(),
         "config_sha256": _sha256([config.model_dump_json()]),
+        "sft_plan_sha256": sft.sha256 if sft else None,
         "plan_sha256": grpo.sha256,
         "examples_sha256": _sha256(json.dumps(asdict(example)) for example in examples),
+        "data_sha256": {str(path): _file_sha256(path) for path in _data_files(config)},
     }
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of what computes; None: not installed, nor needed then."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _data_files(config: Training) -> list[Path]:
+    """The files that the data sections name, those of a named folder one by one."""
+    named: list[str] = []
+    for section in config.sections:
+        if isinstance(section, BasisData):
+            named += section.files
+        elif section.public is not None:
+            named += section.public.files
+    return [path for name in named for path in _files_in(Path(name))]
+
+
+def _files_in(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def git_state() -> dict[str, Any] | None:

@@ -28,7 +28,9 @@ from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
 from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
+from train.canary import Canary, watch
 from train.checkpoints import WHOLE, checkpoint_path
+from train.clock import StepClock
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
 
@@ -58,7 +60,12 @@ class BeliefTrainer(GRPOTrainer):
         logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
         self._last_step = LastStep()
         self.add_callback(self._last_step)
+        self._clock = StepClock(self._note)
+        self.add_callback(self._clock)
         self.unsaved: list[dict[str, object]] = []
+        self._canary: Canary | None = None
+        if args.use_vllm:
+            self._canary = watch(self.vllm_generation, kwargs["processing_class"])
 
     def _calculate_rewards(
         self,
@@ -68,9 +75,24 @@ class BeliefTrainer(GRPOTrainer):
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
         """Rewards of all processes, (completions, 1); NaN where a completion cannot be judged."""
-        rewards_N1: torch.Tensor = super()._calculate_rewards(
-            inputs, prompts, completions, completion_ids_list
-        )
+        with self._clock.part("rewards"):
+            rewards_N1: torch.Tensor = super()._calculate_rewards(
+                inputs, prompts, completions, completion_ids_list
+            )
+            return self._recorded(inputs, rewards_N1)
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        with self._clock.part("generate"):
+            return super()._generate(prompts)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
+        with self._clock.part("batch"):
+            return super()._generate_and_score_completions(inputs)
+
+    def _recorded(
+        self, inputs: Sequence[Mapping[str, Any]], rewards_N1: torch.Tensor
+    ) -> torch.Tensor:
+        """The rewards as they count, with all that is to be said of them noted."""
         self._stop_without_judge()
         infinite_N1 = torch.isinf(rewards_N1)
         rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
@@ -78,6 +100,8 @@ class BeliefTrainer(GRPOTrainer):
         self._note("nonfinite_rewards", float(infinite_N1.sum()))
         for name, value in [*score_metrics(rows, self._part_names), *self._costs()]:
             self._note(name, value)
+        if self._canary is not None:
+            self._note("weights_arrived", float(self._canary.arrived))
         self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
         self._refuse_all_truncated(rows)
         if self.accelerator.is_main_process:
@@ -212,9 +236,10 @@ def score_metrics(
     ``rewards/PART`` and ``spread/PART``: mean and standard deviation over what has a score.
     ``missing/PART``: on how many completions it does not apply; ``failed/PART``: on what share of
     the others the judge failed. By task the mean ``reward/TASK``, and ``words/TASK`` of an answer.
-    ``incomplete/REASON``: how many BASIS answers have not the form asked for.
+    ``incomplete/REASON``: how many BASIS answers have not the form asked for. ``truncated_frac``:
+    the share that the length limit cut off.
     """
-    found: list[tuple[str, float]] = []
+    found = [("truncated_frac", _mean([float(row["truncated"]) for row in rows]))]
     for name in part_names:
         failed = sum(name in row["failures"] for row in rows)
         values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
@@ -295,13 +320,21 @@ def vllm_arguments(config: Training) -> dict[str, object]:
     vllm = config.grpo.vllm
     if vllm is None:
         return {"use_vllm": False}
-    return {
+    ours: dict[str, object] = {
         "use_vllm": True,
-        "vllm_mode": "colocate",
+        "vllm_mode": vllm.mode,
+        "vllm_importance_sampling_mode": vllm.importance_sampling,
+    }
+    if vllm.mode == "server":
+        return ours | {
+            "vllm_server_host": vllm.host,
+            "vllm_server_port": vllm.port,
+            "vllm_group_port": vllm.group_port,
+        }
+    return ours | {
         "vllm_gpu_memory_utilization": vllm.gpu_memory_utilization,
         "vllm_enable_sleep_mode": vllm.sleep,
         "vllm_max_model_length": config.model.context,
-        "vllm_importance_sampling_mode": vllm.importance_sampling,
     }
 
 

@@ -13,16 +13,19 @@
 Bad input is found before the first file is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from accelerate import PartialState
 from peft import PeftModel
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, TrainerCallback, set_seed
 from transformers.utils.logging import disable_progress_bar
 
 from configs.errors import UserError
-from configs.training import Training
+from configs.training import Training, sharded
 from eval.checkpoint import check_readable
 from rewards.judge_counts import JudgeFailing
 from train import folder as run_folder
@@ -37,6 +40,7 @@ from train.callbacks import (
 )
 from train.checkpoints import MarkWhole, export, last_checkpoint, step_of
 from train.curriculum import Plan
+from train.export import export_checkpoint
 from train.grpo import CompletionsWriter, grpo_arguments, make_trainer, total_steps
 from train.models import (
     Policy,
@@ -89,7 +93,7 @@ def run(
     if main_process:
         run_folder.open_run(config, prepared.examples, prepared.sft, prepared.grpo, resume=resume)
     PartialState().wait_for_everyone()
-    with stop_on_signal() as stop:
+    with stop_on_signal() as stop, _full_disk_explained(config.folder):
         policy = _warm_start(prepared, start, stop)
         del start  # its memory is GRPO's now
         if warm_start_only and policy is not None:
@@ -108,6 +112,18 @@ def run(
         run_folder.record_weights(config.folder)
     _say(f"{config.folder / 'final'}: trained; serve it with scripts/serve_vllm.sh")
     return 0
+
+
+@contextmanager
+def _full_disk_explained(folder: Path) -> Iterator[None]:
+    """What safetensors raises where weights cannot be written, which is no ``OSError``."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise UserError(
+            f"{folder}: weights could not be written ({error}); what was saved before is whole: "
+            "make room and --resume"
+        ) from None
 
 
 def _say(text: str) -> None:
@@ -155,8 +171,7 @@ def _warm_start(prepared: Prepared, start: Policy, stop: StopSignal) -> Policy |
         model = _supervised(prepared, prepared.sft, start, stop)
     if model is None:
         return None
-    if PartialState().is_main_process:
-        export(model, start.tokenizer, base)
+    _export(config, model, start, config.folder / "sft_checkpoints", base)
     PartialState().wait_for_everyone()
     return _from_disk(prepared, str(base))
 
@@ -218,9 +233,29 @@ def _grpo(
     if trainer.state.global_step < total_steps(config.grpo, len(prepared.grpo.indices)):
         return False
     model = trainer.accelerator.unwrap_model(trainer.model)
-    if trainer.accelerator.is_main_process:
-        export(model, policy.tokenizer, config.folder / "final")
+    _export(config, model, policy, checkpoints, config.folder / "final")
     return True
+
+
+def _export(
+    config: Training,
+    model: PreTrainedModel | PeftModel,
+    start: Policy,
+    checkpoints: Path,
+    out: Path,
+) -> None:
+    """Write the trained model to ``out``.
+
+    Where its weights are sharded no process has them all: they are read back from the checkpoint
+    of the last step, which the engine wrote whole.
+    """
+    if not PartialState().is_main_process:
+        return
+    checkpoint = last_checkpoint(checkpoints)
+    if sharded() and checkpoint is not None:
+        export_checkpoint(config, checkpoint, str(start.model.name_or_path), out)
+    else:
+        export(model, start.tokenizer, out)
 
 
 def _callbacks(

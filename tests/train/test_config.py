@@ -1,5 +1,6 @@
 """python -m pytest tests/train/test_config.py -v"""
 
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,26 @@ SHIPPED = sorted((ROOT / "configs" / "train").glob("*.yaml"))
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_config_loads(path: Path) -> None:
     assert load_training(path).name == path.stem
+
+
+def commented_variants() -> list[list[str]]:
+    """The overrides that stand as comments under a name in the 0.6B config."""
+    text = (ROOT / "configs" / "train" / "qwen3_0.6b.yaml").read_text(encoding="utf-8")
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        if re.match(r"  # (Dr\. GRPO|DAPO):", line):
+            found.append([])
+        elif match := re.fullmatch(r"  #   (\w+): (\S+)", line):
+            found[-1].append(f"grpo.{match[1]}={match[2]}")
+    return found
+
+
+def test_the_commented_aggregations_load() -> None:
+    dr_grpo, dapo = commented_variants()
+    path = ROOT / "configs" / "train" / "qwen3_0.6b.yaml"
+    first, second = load_training(path, dr_grpo).grpo, load_training(path, dapo).grpo
+    assert (first.loss_type, first.scale_rewards) == ("dr_grpo", "none")
+    assert (second.loss_type, second.epsilon_high, second.mask_truncated) == ("dapo", 0.28, True)
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,19 @@ def test_vllm_serves_the_exported_model(adapted: Training, tmp_path: Path) -> No
         assert answer["usage"]["completion_tokens"] == 8
     finally:
         run_script(STOP, pid_file)
+
+
+def test_a_sharded_run_writes_its_final_folder_from_the_last_checkpoint(
+    configure: Configure, adapted: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process shards nothing: what is taken for it is switched, and the results compared."""
+    start = (f"model.path={adapted.folder / 'base'}", "model.tiny=null", "sft=null")
+    short = (*start, "model.lora={rank: 4, alpha: 8}", "curriculum.stages=[{steps: 2}]")
+    whole, divided = configure(*short), configure(*short)
+    assert train(whole) == 0
+    monkeypatch.setattr("train.run.sharded", lambda: True)
+    assert train(divided) == 0
+    assert same_weights(whole.folder / "final", divided.folder / "final")
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(UserError, match=r"model\.tiny: has nothing to gain from sharding"):
+        configure()
