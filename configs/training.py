@@ -354,22 +354,22 @@ def _weights_problem(config: Training) -> str | None:
             unknown = sorted(wanted - _offered(config, name))
             if unknown:
                 have = ", ".join(str(one) for one in sorted(_offered(config, name)))
-                return f"{place}.{name}: {unknown[0]!r} is not in the data, which has {have}"
+                return f"{place}.{name}: {unknown[0]!r} is none that the data can have: {have}"
             if any(weight < 0 for weight in table.values()) or (table and not any(table.values())):
                 return f"{place}.{name}: {table} must be weights >= 0, one of them above 0"
     return None
 
 
 def _offered(config: Training, table: str) -> set[Any]:
-    """What the data sections can fill a table of a mix with."""
+    """What a table of a mix may name. Which turns there are, only the examples say."""
     found: set[Any] = set()
     for section in config.sections:
         if table == "tasks":
             found.add(section.task)
-        elif isinstance(section, CalbenchData):
-            found |= set(section.turns if table == "turns" else section.conditions)
         elif table == "turns":
-            found |= {k for prefixes in section.settings.values() for k in prefixes}
+            found |= set(range(11))
+        elif isinstance(section, CalbenchData):
+            found |= set(section.conditions)
         else:
             found |= set(section.settings)
     return found

@@ -28,7 +28,7 @@ from tasks.calbench.reference import parse as parse_calendar
 from tasks.extraction import Incomplete
 from train.reward_adapter import JUDGE_TIME, Batch, Completion, Scorer
 
-FEWEST_ASKED = 4
+FEWEST_ASKED = 2
 """Questions of a batch, at least, whose failure together says that no judge is there."""
 
 PARTS: Mapping[Task, tuple[str, ...]] = {

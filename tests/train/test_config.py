@@ -126,11 +126,12 @@ def errors(done: "subprocess.CompletedProcess[str]") -> list[str]:
 def test_check_reads_the_task_files_and_names_the_line(tmp_path: Path, section: str) -> None:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text('\n{"task_id": "a", "meetings": []}\n', encoding="utf-8")
+    asked = "split: train, conditions: [belief, access, direct]"
     public = f"split: test, public: {{files: [{tasks}], select: all}}"
     if section == "data":
-        data = f"data: {{split: train, public: {{files: [{tasks}], select: rest}}}}\n"
+        data = f"data: {{{asked}, public: {{files: [{tasks}], select: rest}}}}\n"
     else:
-        data = f"data: {{split: train, generated: {{count: 9}}}}\nheld_out: [{{{public}}}]\n"
+        data = f"data: {{{asked}, generated: {{count: 9}}}}\nheld_out: [{{{public}}}]\n"
     done = run_train(str(with_data(tmp_path, data)), "--check")
     assert done.returncode == 2
     assert errors(done) == [f"error: {tasks}:2: key 'calendars' is missing; add it"]
@@ -279,3 +280,10 @@ def test_help_shows_examples() -> None:
     done = run_train("--help")
     assert done.returncode == 0
     assert "python -m train CONFIG --resume" in done.stdout
+
+
+def test_a_mix_of_what_the_data_cannot_have_is_refused(configure: Configure) -> None:
+    with pytest.raises(UserError, match=r"curriculum.stages.0.conditions: 'foo' is none that"):
+        configure("curriculum.stages=[{steps: 2, conditions: {foo: 1}}]")
+    with pytest.raises(UserError, match=r"curriculum.stages.0.turns: 11 is none that"):
+        configure("curriculum.stages=[{steps: 2, turns: {11: 1}}]")

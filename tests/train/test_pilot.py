@@ -119,7 +119,7 @@ def test_a_pilot_writes_a_rate_for_each_prompt_and_repeats_without_asking(
     assert main([*words, "--completions", "4", "--out", str(piloted / "pilot")]) == 0
     said = capsys.readouterr().out
     assert path.read_bytes() == before
-    assert "pilot: 32 of 32 answered (this time: nothing to do)" in said
+    assert "pilot: 32 of 32 answered (this time: nothing asked" in said
     assert "calbench belief, 0 to 3 turns: 2 prompts, reward 0.000, pass 0.0%, dead 100.0%" in said
 
 
