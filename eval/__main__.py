@@ -21,7 +21,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from configs.errors import UserError, run_command
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the commands import what they need: --help must not pay for
     from eval.plan import Plan
     from eval.runner import Outcome
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 RAW = argparse.RawDescriptionHelpFormatter
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -62,11 +63,22 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m eval", description=__doc__, formatter_class=RAW
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    for add in (
+        _add_plan, _add_run, _add_import, _add_score, _add_compare, _add_report, _add_agreement,
+    ):  # fmt: skip
+        add(commands)
+    return parser
+
+
+def _add_plan(commands: Commands) -> None:
     plan = _command(commands, "plan", "freeze requests, sampling and runs into a folder", None)
     plan.add_argument("config", type=Path, help="a YAML of configs/eval")
     plan.add_argument("overrides", nargs="*", help="key=value, such as sampling.temperature=0.0")
     plan.add_argument("--out", required=True, help="plan folder to write")
     _add_estimate(plan)
+
+
+def _add_run(commands: Commands) -> None:
     run = _command(commands, "run", "ask one system everything it still owes", "plan folder")
     run.add_argument(
         "overrides", nargs="*", help="transport settings: concurrency=256 timeout_s=60"
@@ -94,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         help="why this system may read its prompts otherwise than the other systems",
     )
     _add_estimate(run)
+
+
+def _add_import(commands: Commands) -> None:
     taken = _command(
         commands, "import", "take the answers in a log of lm-eval or Inspect", "plan folder"
     )
@@ -106,6 +121,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="no reply was cut off (lm-eval does not record it)",
     )
+
+
+def _add_score(commands: Commands) -> None:
     score = _command(
         commands, "score", "read and score the responses of every system", "plan folder"
     )
@@ -117,6 +135,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="ask the judge again where its reply was unusable (BASIS only)",
     )
+
+
+def _add_compare(commands: Commands) -> None:
     compare = _command(commands, "compare", "compare systems on matched pairs", "plan folder")
     compare.add_argument(
         "--base", default="base", metavar="ARM", help="SYSTEM, or SYSTEM/CONDITION (default: base)"
@@ -134,10 +155,16 @@ def _parser() -> argparse.ArgumentParser:
         help='largest difference that still counts as "no difference": 0.02 is 2 points; fix it '
         "before you look",
     )
+
+
+def _add_report(commands: Commands) -> None:
     report = _command(
         commands, "report", "write the report: a page, tables, a picture", "plan folder"
     )
     report.add_argument("--train", type=Path, help="training run folder, for its learning curve")
+
+
+def _add_agreement(commands: Commands) -> None:
     agreement = _command(commands, "agreement", "compare the judge with human ratings", None)
     agreement.description = f"{agreement.description}\n\n{_csv_help()}"
     agreement.add_argument("csv", type=Path, help="ratings by a human and by the judge")
@@ -147,7 +174,6 @@ def _parser() -> argparse.ArgumentParser:
     agreement.add_argument(
         "--out", type=Path, metavar="FILE", help="default: agreement.json beside the CSV"
     )
-    return parser
 
 
 def _add_estimate(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +207,7 @@ def _csv_help() -> str:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: Commands,
     name: str,
     summary: str,
     folder: str | None,

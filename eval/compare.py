@@ -50,12 +50,9 @@ def compare(
     An arm is ``SYSTEM`` or ``SYSTEM/CONDITION``. ``margin``: of a claim of no difference, fixed
     beforehand, in the unit of the measure (0.02 is 2 points).
     """
-    names = [trained] if isinstance(trained, str) else list(trained)
-    arms = checked_arms(base, names)
     checked_margin(margin)
-    first = read_arm(plan, base, "--base")
-    others = [read_arm(plan, name, "--trained") for name in names]
-    systems = list(dict.fromkeys([first.system, *(one.system for one in others)]))
+    first, *others = chosen = read_arms(plan, base, trained)
+    systems = list(dict.fromkeys(one.system for one in chosen))
     rows = {name: load_rows(plan, name) for name in systems}
     found: list[tuple[Comparison, Contrast]] = []
     for other in others:
@@ -67,7 +64,7 @@ def compare(
         "answers": plan.answer_form,
         "base": asdict(read_identity(identity_path(plan, first.system))),
         "trained": asdict(read_identity(identity_path(plan, others[0].system))),
-        "arms": arms,
+        "arms": [one.name for one in chosen],
         "margin": margin,
         "coverage": coverage(rows),
         "warnings": [
@@ -100,15 +97,15 @@ def read_compared(plan: Plan, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def checked_arms(base: str, trained: Sequence[str]) -> list[str]:
-    """All arms, base first. Raises ``UserError`` when one is named twice."""
-    arms = [base, *trained]
-    for name, count in Counter(arms).items():
+def read_arms(plan: Plan, base: str, trained: str | Sequence[str]) -> list[Arm]:
+    """All arms, base first. Raises ``UserError`` when one is named twice or is not of the plan."""
+    names = [trained] if isinstance(trained, str) else list(trained)
+    for name, count in Counter([base, *names]).items():
         if count > 1 and name == base:
             raise UserError(f"--base and --trained are both {base!r}; name two systems")
         if count > 1:
             raise UserError(f"--trained {name!r} is given twice; name it once")
-    return arms
+    return [read_arm(plan, base, "--base"), *(read_arm(plan, one, "--trained") for one in names)]
 
 
 def checked_margin(margin: float | None) -> None:

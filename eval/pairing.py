@@ -14,7 +14,7 @@ from eval.metrics import ALL, Group, Rows, applies, value
 from eval.plan import Plan
 from eval.records import Key, Scored, read_identity
 from eval.repeats import Pair
-from eval.scoring import read_planned, score_path
+from eval.scoring import read_planned, score_path, systems
 
 Item = list[tuple[Key, Scored, Scored]]  # the cells of one request: key, base's row, trained's
 
@@ -33,14 +33,26 @@ class Arm:
 
 
 def read_arm(plan: Plan, text: str, option: str) -> Arm:
-    """``SYSTEM`` or ``SYSTEM/CONDITION``. Raises ``UserError`` for a condition not in the plan."""
+    """``SYSTEM`` or ``SYSTEM/CONDITION``.
+
+    Raises ``UserError`` for a condition not in the plan, and for a system that has not answered
+    where others have.
+    """
     system, slash, condition = text.partition("/")
     if slash and condition not in plan.kinds:
         raise UserError(
             f"{option} {text!r}: no condition {condition!r} in the plan; it has "
             f"{', '.join(plan.kinds)}"
         )
-    return Arm(system, condition)
+    arm = Arm(system, condition)
+    there = systems(plan)
+    if there and system not in there:
+        raise UserError(
+            f"{option} {text!r}: no answers of {system!r}; the folder has those of "
+            f"{', '.join(there)}; name one of them, or two settings of one, as "
+            f"{there[0]}/{next(iter(plan.kinds))}"
+        )
+    return arm
 
 
 def identity_path(plan: Plan, system: str) -> Path:

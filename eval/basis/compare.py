@@ -25,11 +25,11 @@ from eval.basis.cells import (
     read_units,
     value,
 )
-from eval.compare import checked_arms, checked_margin, coverage, warnings
+from eval.compare import checked_margin, coverage, read_arms, warnings
 from eval.contrast import Contrast, adjusted, cautions, contrast
 from eval.metrics import Group, Rows
 from eval.pairing import Arm as Side
-from eval.pairing import identity_path, load_rows, read_arm, turn_weights
+from eval.pairing import identity_path, load_rows, turn_weights
 from eval.plan import Plan
 from eval.records import read_identity, write_sealed
 from eval.repeats import Pair
@@ -100,12 +100,9 @@ def compare(
 
     Raises ``UserError`` when the systems were not judged by the same judge.
     """
-    names = [trained] if isinstance(trained, str) else list(trained)
-    arms = checked_arms(base, names)
     checked_margin(margin)
-    first = read_arm(plan, base, "--base")
-    others = [read_arm(plan, name, "--trained") for name in names]
-    systems = list(dict.fromkeys([first.system, *(one.system for one in others)]))
+    first, *others = chosen = read_arms(plan, base, trained)
+    systems = list(dict.fromkeys(one.system for one in chosen))
     tallies = {name: read_tally(plan, name) for name in systems}
     _refuse_two_judges(tallies)
     rows = {name: load_rows(plan, name) for name in systems}
@@ -126,7 +123,7 @@ def compare(
         "answers": plan.answer_form,
         "base": asdict(read_identity(identity_path(plan, first.system))),
         "trained": asdict(read_identity(identity_path(plan, others[0].system))),
-        "arms": arms,
+        "arms": [one.name for one in chosen],
         "margin": margin,
         "judge": tallies[first.system]["judge"],
         "withheld": withheld(plan, tallies),

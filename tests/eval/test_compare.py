@@ -384,7 +384,13 @@ ARMS = [
     ("base", ["b", "b"], None, "--trained 'b' is given twice"),
     ("base", ["b"], -0.1, "--margin -0.1"),
     ("base", ["b"], float("nan"), "--margin nan"),
-    ("base", ["c"], None, "responses/c.json: not there"),
+    (
+        "base",
+        ["c"],
+        None,
+        "--trained 'c': no answers of 'c'; the folder has those of a, b, base; name one of them, "
+        "or two settings of one, as a/belief",
+    ),
 ]
 
 
