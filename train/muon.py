@@ -14,7 +14,6 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel
 
-
 # of the quintic iteration (Jordan et al. 2024): steep at 0, so that few rounds are enough
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 ROUNDS = 5
@@ -63,7 +62,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices_BMN: torch.Tensor) -> torch.Tensor:
-    """Each matrix with its singular values brought near 1 (between about 0.7 and 1.2), (B, M, N)."""
+    """(B, M, N): each matrix with its singular values brought near 1 (0.7 to 1.2, about)."""
     tall = matrices_BMN.shape[-2] > matrices_BMN.shape[-1]
     x = matrices_BMN.mT if tall else matrices_BMN
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
