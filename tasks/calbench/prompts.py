@@ -1,7 +1,8 @@
 """How a request reads: the rules in the system message, the case in one user message.
 
-The story comes before the start calendars and the question last, so that the part of the prompt
-that is copied from stands at a fixed distance from the answer. Cells are named like ``B8``: agent
+The story comes before the start calendars, so that the part of the prompt that is copied from
+stands at a fixed distance from the answer. Whom the question is about is said in the last line
+only: the holders of one story share all that is before it, which a server's prefix cache reads once. Cells are named like ``B8``: agent
 B's slot 8. Conditions that are compared differ by exactly the block that names them.
 """
 
@@ -76,7 +77,7 @@ def _case(story: Story, holder: int, condition: str) -> list[str]:
     task = story.scenario.source
     name = task.agents[holder]
     believed = story.scenario.calendars(story.scenario.known(story.variant, holder))
-    lines = [f"Agent: {name}"]
+    lines: list[str] = []
     if condition == "textual":
         lines += [f"{name} believes:", *_prose(believed, task.agents)]
     elif condition == "symbolic":
