@@ -63,6 +63,8 @@ class Optimizer(Frozen):
     """AdamW and its schedule; shared by both phases."""
 
     learning_rate: float = Field(gt=0)
+    muon_learning_rate: float | None = Field(None, gt=0)
+    """Muon for the matrices inside the layers, AdamW for the rest; null: AdamW for all."""
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
@@ -95,8 +97,6 @@ class Sft(Optimizer):
     micro_batch: int | None = Field(None, ge=1)  # rows of one forward; null: the whole batch
     mix: Mix = Mix()
     save_every: int = Field(100, ge=1)
-    muon_learning_rate: float | None = Field(None, gt=0)
-    """Muon for the matrices inside the layers, AdamW for the rest; null: AdamW for all."""
 
 
 class Vllm(Frozen):
@@ -213,6 +213,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
     config = load(path, Training, overrides)
     for problem in (
         _model_problem(config.model, config.grpo),
+        _muon_problem(config),
         _window_problem(config.grpo, config.curriculum),
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
@@ -234,6 +235,18 @@ def sharded() -> bool:
     """Whether the launcher (accelerate) divides the weights over the processes."""
     engines = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
     return any(os.environ.get(engine) == "true" for engine in engines)
+
+
+def _muon_problem(config: Training) -> str | None:
+    """Muon needs each matrix whole."""
+    phases: dict[str, Optimizer | None] = {"sft": config.sft, "grpo": config.grpo}
+    for name, phase in phases.items():
+        if phase is not None and phase.muon_learning_rate is not None and sharded():
+            return (
+                f"{name}.muon_learning_rate: {phase.muon_learning_rate} needs whole matrices and "
+                "this launcher shards them; set it to null, or start with ddp_8gpu.yaml"
+            )
+    return None
 
 
 def _model_problem(model: ModelConfig, grpo: Grpo) -> str | None:

@@ -32,6 +32,7 @@ from train.canary import Canary, watch
 from train.checkpoints import WHOLE, checkpoint_path
 from train.clock import StepClock
 from train.models import Policy, template_kwargs
+from train.muon import muon
 from train.reward_adapter import RewardAdapter, Scored
 
 log = logging.getLogger(__name__)
@@ -358,6 +359,7 @@ def make_trainer(
         peft_config=lora_config(config.model.lora) if config.model.lora else None,
         callbacks=list(callbacks),
     )
+    trainer.optimizer = muon(trainer.model, config.grpo)  # after the adapter is in the model
     trainer.remove_callback(PrinterCallback)
     return trainer
 

@@ -14,6 +14,8 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel
 
+from configs.training import Optimizer
+
 # of the quintic iteration (Jordan et al. 2024): steep at 0, so that few rounds are enough
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 ROUNDS = 5
@@ -111,6 +113,18 @@ class MuonAdamW(torch.optim.Optimizer):
         self.muon.load_state_dict(state_dict["muon"])
         self.adamw.load_state_dict(state_dict["adamw"])
         self.param_groups = self._groups()
+
+
+def muon(model: PreTrainedModel | PeftModel, phase: Optimizer) -> MuonAdamW | None:
+    """Muon where the phase asks for it; None leaves the optimizer to the trainer (AdamW)."""
+    if phase.muon_learning_rate is None:
+        return None
+    adamw = {
+        "lr": phase.learning_rate,
+        "betas": (0.9, phase.adam_beta2),
+        "weight_decay": phase.weight_decay,
+    }
+    return MuonAdamW(model, phase.muon_learning_rate, adamw)
 
 
 def split_parameters(

@@ -25,7 +25,7 @@ from train.arguments import lora_config, shared_arguments
 from train.checkpoints import step_of
 from train.curriculum import Plan
 from train.models import Policy, TemplateKwargs, render_prompts
-from train.muon import MuonAdamW
+from train.muon import muon
 from train.rows import answer_ids
 
 IGNORED = -100  # a label that adds no loss
@@ -134,24 +134,12 @@ def run_sft(
         train_dataset=rows,
         data_collator=lambda batch: collate(batch, pad_id),
         callbacks=list(callbacks),
-        optimizers=(_muon(model, config.sft), None),
+        optimizers=(muon(model, config.sft), None),
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     assert trainer.state.global_step >= step_of(checkpoint)
     return trainer
-
-
-def _muon(model: PreTrainedModel | PeftModel, sft: Sft) -> MuonAdamW | None:
-    """Muon where the config asks for it; None leaves the optimizer to the trainer (AdamW)."""
-    if sft.muon_learning_rate is None:
-        return None
-    adamw = {
-        "lr": sft.learning_rate,
-        "betas": (0.9, sft.adam_beta2),
-        "weight_decay": sft.weight_decay,
-    }
-    return MuonAdamW(model, sft.muon_learning_rate, adamw)
 
 
 def training_arguments(config: Training, sft: Sft, folder: Path) -> TrainingArguments:

@@ -287,3 +287,11 @@ def test_a_mix_of_what_the_data_cannot_have_is_refused(configure: Configure) -> 
         configure("curriculum.stages=[{steps: 2, conditions: {foo: 1}}]")
     with pytest.raises(UserError, match=r"curriculum.stages.0.turns: 11 is none that"):
         configure("curriculum.stages=[{steps: 2, turns: {11: 1}}]")
+
+
+def test_muon_is_refused_where_matrices_are_sharded(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(UserError, match=r"grpo\.muon_learning_rate: 0\.01 needs whole matrices"):
+        configure("model={path: somewhere}", "grpo.muon_learning_rate=0.01")

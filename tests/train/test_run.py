@@ -307,3 +307,18 @@ def test_windows_and_adapters_train_and_are_merged(configure: Configure) -> None
     assert base.keys() == final.keys()
     changed = {name for name in base if not torch.equal(base[name], final[name])}
     assert changed == {name for name in base if "_proj" in name}
+
+
+def test_muon_in_both_phases_resumes_to_the_bit(configure: Configure) -> None:
+    muon = ["sft.muon_learning_rate=0.02", "grpo.muon_learning_rate=0.01"]
+    whole, cut = configure(*muon), configure(*muon)
+    assert train(whole) == 0
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(cut, Interrupting(8 * 4 + 1, crash=True))
+    assert train(cut, resume=True) == 0
+    assert same_weights(cut.folder / "final", whole.folder / "final")
+    assert not same_weights(whole.folder / "base", whole.folder / "final")
+    plain = configure(muon[0])
+    assert train(plain) == 0
+    assert same_weights(plain.folder / "base", whole.folder / "base")
+    assert not same_weights(plain.folder / "final", whole.folder / "final")
