@@ -134,6 +134,13 @@ class Grpo(Optimizer):
     epsilon_high: float | None = Field(None, gt=0)
     loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = "dapo"
     scale_rewards: Literal["group", "batch", "none"] = "group"
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = "sum_then_normalize"
+    """How parts become an advantage: weighed, summed and normalized in the group as one number; or
+    each normalized in the group by itself, then weighed and summed, and divided by the spread over
+    the batch (GDPO). Gates and deductions come first in both: what is normalized is the part as it
+    counts, 0 behind a shut gate. A completion without a reward leaves every part's baseline."""
+    std_floor: float = Field(0.05, ge=0)
+    """normalize_then_sum: a part that spreads less in a group counts as equal there."""
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     max_completion_length: int = Field(512, ge=1)
@@ -216,6 +223,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _window_problem(config.grpo, config.curriculum),
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
+        _aggregation_problem(config.grpo),
         _vllm_problem(config.grpo.vllm),
         _weights_problem(config),
         _basis_problem(config),
@@ -323,6 +331,15 @@ def _extra_problem(grpo: Grpo) -> str | None:
         return (
             "grpo.extra.generation_kwargs.seed: would make all completions of a group alike under "
             "vLLM; leave it out and set the run's seed"
+        )
+    return None
+
+
+def _aggregation_problem(grpo: Grpo) -> str | None:
+    if grpo.aggregation == "normalize_then_sum" and grpo.scale_rewards != "group":
+        return (
+            f"grpo.scale_rewards: {grpo.scale_rewards} has no meaning under grpo.aggregation "
+            "normalize_then_sum, which scales each part in its group; set it to group"
         )
     return None
 

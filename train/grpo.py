@@ -26,6 +26,7 @@ from configs.errors import UserError
 from configs.training import Grpo, Training, world_size
 from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
+from train.aggregation import NormalizedSum
 from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
 from train.canary import Canary, watch
@@ -33,6 +34,7 @@ from train.checkpoints import WHOLE, checkpoint_path
 from train.clock import StepClock
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
+from train.scorers import part_weights
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +45,25 @@ MOST_DEAD_BATCHES = 3  # batches in a row with every completion truncated and ma
 class BeliefTrainer(GRPOTrainer):
     """TRL's trainer, logging every part of the reward and keeping every completion.
 
-    ``part_names`` are all parts a score may have, the same on every process.
+    ``part_names`` are all parts a score may have, the same on every process. ``by_part`` makes the
+    advantages in place of TRL, whose rewards and metrics stay those of the composed number.
     """
 
     def __init__(
-        self, adapter: RewardAdapter, part_names: Sequence[str], args: GRPOConfig, **kwargs: Any
+        self,
+        adapter: RewardAdapter,
+        part_names: Sequence[str],
+        args: GRPOConfig,
+        by_part: NormalizedSum | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(reward_funcs=[adapter], args=args, **kwargs)
         self._adapter = adapter
         self._part_names = list(part_names)
         assert args.num_generations is not None
         self._group_size = args.num_generations
+        self._by_part = by_part
+        self._advantages_N = torch.empty(0)  # by_part: of the last batch, all processes
         self._mask_truncated = args.mask_truncated_completions
         self._truncated_batches = 0
         self._warned = False
@@ -87,7 +97,20 @@ class BeliefTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
         with self._clock.part("batch"):
-            return super()._generate_and_score_completions(inputs)
+            batch = super()._generate_and_score_completions(inputs)
+            if self._by_part is not None:
+                self._put_advantages(batch, self._advantages_N.nan_to_num(nan=0.0))
+            return batch
+
+    def _put_advantages(self, batch: dict[str, Any], advantages_N: torch.Tensor) -> None:
+        """Ours for TRL's, in what this process trains on and in what is logged of all."""
+        count = len(batch["advantages"])
+        first = self.accelerator.process_index * count
+        batch["advantages"] = advantages_N[first : first + count]
+        logged: Any = self._logs["advantages"]  # a deque
+        for _ in range(len(advantages_N)):
+            logged.pop()
+        logged.extend(advantages_N.tolist())
 
     def _recorded(
         self, inputs: Sequence[Mapping[str, Any]], rewards_N1: torch.Tensor
@@ -102,7 +125,11 @@ class BeliefTrainer(GRPOTrainer):
             self._note(name, value)
         if self._canary is not None:
             self._note("weights_arrived", float(self._canary.arrived))
-        self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
+        signal_N = rewards_N1[:, 0]
+        if self._by_part is not None:
+            counted = gather_object([one.score.counted for one in self._adapter.scored])
+            signal_N = self._advantages_N = self._by_part.advantages(counted, signal_N)
+        self._note_groups(signal_N, [str(row["completion"]) for row in rows])
         self._refuse_all_truncated(rows)
         if self.accelerator.is_main_process:
             self.unsaved += rows
@@ -151,10 +178,11 @@ class BeliefTrainer(GRPOTrainer):
             for name, values in found.items()
         ]
 
-    def _note_groups(self, rewards_N: torch.Tensor, texts: Sequence[str]) -> None:
+    def _note_groups(self, signal_N: torch.Tensor, texts: Sequence[str]) -> None:
+        """``signal_N``: what differs between completions that are told apart; NaN for no reward."""
         distinct = distinct_fraction(texts, self._group_size)
-        self._note("unscorable_frac", float(torch.isnan(rewards_N).float().mean()))
-        self._note("dead_group_frac", dead_fraction(rewards_N.view(-1, self._group_size)))
+        self._note("unscorable_frac", float(torch.isnan(signal_N).float().mean()))
+        self._note("dead_group_frac", dead_fraction(signal_N.view(-1, self._group_size)))
         self._note("distinct_frac", distinct)
         if distinct < 0.5 and not self._warned:
             self._warned = True
@@ -352,6 +380,7 @@ def make_trainer(
         adapter,
         part_names,
         grpo_arguments(config, folder),
+        by_part=_by_part(config),
         model=policy.model,
         train_dataset=dataset,
         processing_class=policy.tokenizer,
@@ -360,6 +389,12 @@ def make_trainer(
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _by_part(config: Training) -> NormalizedSum | None:
+    if config.grpo.aggregation == "sum_then_normalize":
+        return None
+    return NormalizedSum(part_weights(config), config.grpo.num_generations, config.grpo.std_floor)
 
 
 def total_steps(grpo: Grpo, num_rows: int) -> int:
