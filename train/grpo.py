@@ -35,6 +35,7 @@ from train.clock import StepClock
 from train.models import Policy, template_kwargs
 from train.reward_adapter import RewardAdapter, Scored
 from train.scorers import part_weights
+from train.turn_bins import Bin, bin_of
 
 log = logging.getLogger(__name__)
 
@@ -265,26 +266,57 @@ def score_metrics(
     ``missing/PART``: on how many completions it does not apply; ``failed/PART``: on what share of
     the others the judge failed. By task the mean ``reward/TASK``, and ``words/TASK`` of an answer.
     ``incomplete/REASON``: how many BASIS answers have not the form asked for. ``truncated_frac``:
-    the share that the length limit cut off.
+    the share that the length limit cut off. ``turns_LOW_HIGH/...``: mean, spread, failures and
+    reward again, of each bin of turns that the batch has, for the parts that apply there.
     """
     found = [("truncated_frac", _mean([float(row["truncated"]) for row in rows]))]
     for name in part_names:
-        failed = sum(name in row["failures"] for row in rows)
-        values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
-        found += [
-            (f"rewards/{name}", _mean(values)),
-            (f"spread/{name}", stdev(values) if len(values) > 1 else torch.nan),
-            (f"missing/{name}", float(len(rows) - len(values) - failed)),
-        ]
-        if name in PART_OF.values() and (failed or values):
-            found.append((f"failed/{name}", failed / (failed + len(values))))
+        found += part_metrics(rows, name)
     for task in sorted({row["task"] for row in rows}):
         own = [row for row in rows if row["task"] == task]
-        rewards = [row["reward"] for row in own if row["reward"] is not None]
-        found.append((f"reward/{task}", _mean(rewards)))
+        found.append((f"reward/{task}", _mean(_rewards(own))))
         found.append((f"words/{task}", _mean([len(row["completion"].split()) for row in own])))
     reasons = Counter(row["note"] for row in rows if row["parts"].get("format") == 0)
-    return found + [(f"incomplete/{reason}", float(n)) for reason, n in reasons.items()]
+    found += [(f"incomplete/{reason}", float(n)) for reason, n in reasons.items()]
+    return found + bin_metrics(rows, part_names)
+
+
+def part_metrics(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[str, float]]:
+    failed = sum(name in row["failures"] for row in rows)
+    values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
+    found = [
+        (f"rewards/{name}", _mean(values)),
+        (f"spread/{name}", stdev(values) if len(values) > 1 else torch.nan),
+        (f"missing/{name}", float(len(rows) - len(values) - failed)),
+    ]
+    if name in PART_OF.values() and (failed or values):
+        found.append((f"failed/{name}", failed / (failed + len(values))))
+    return found
+
+
+def bin_metrics(
+    rows: Sequence[Mapping[str, Any]], part_names: Sequence[str]
+) -> list[tuple[str, float]]:
+    by_bin: dict[Bin, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_bin[bin_of(row["turns"])].append(row)
+    found = []
+    for (low, high), binned in sorted(by_bin.items()):
+        for task in sorted({row["task"] for row in binned}):
+            own = [row for row in binned if row["task"] == task]
+            here = [(f"reward/{task}", _mean(_rewards(own)))]
+            for name in part_names:
+                here += part_metrics(own, name) if _applies(own, name) else []
+            found += [(f"turns_{low}_{high}/{n}", v) for n, v in here if "missing/" not in n]
+    return found
+
+
+def _applies(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(row["parts"].get(name) is not None or name in row["failures"] for row in rows)
+
+
+def _rewards(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [row["reward"] for row in rows if row["reward"] is not None]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -27,9 +27,9 @@ from eval.scoring import score_path
 from tasks.example import Example, write_examples
 from train.data import check_files, training_examples
 from train.pool import PassRate, dead_share, write_rates
+from train.turn_bins import Bin, bin_of
 
 SYSTEM = "pilot"
-BINS = ((0, 3), (4, 7), (8, 10))  # turns, both ends in
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     """``count`` prompts, as evenly as possible over conditions and bins of turns."""
-    kinds: dict[tuple[str, tuple[int, int]], list[Example]] = defaultdict(list)
+    kinds: dict[tuple[str, Bin], list[Example]] = defaultdict(list)
     for example in examples:
         kinds[(example.condition, bin_of(example.turns))].append(example)
     for kind, several in kinds.items():
@@ -87,10 +87,6 @@ def draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
         chosen += [queue[place] for queue in queues if place < len(queue)]
         place += 1
     return chosen[:count]
-
-
-def bin_of(turns: int) -> tuple[int, int]:
-    return next(ends for ends in BINS if turns <= ends[1])
 
 
 def frozen(config: Training, asked: Sequence[Example], folder: Path, runs: int) -> Plan:
@@ -158,7 +154,7 @@ def _rate(example: Example, rows: Sequence[Scored], pass_at: float) -> PassRate:
 def table(rates: Sequence[PassRate], group: int, pass_at: float) -> Iterator[str]:
     """One line for each task, condition and bin of turns, and one for all."""
     yield f"pass: reward >= {pass_at:g}; dead: expected share of groups of {group} without spread"
-    kinds: dict[tuple[str, str, tuple[int, int]], list[PassRate]] = defaultdict(list)
+    kinds: dict[tuple[str, str, Bin], list[PassRate]] = defaultdict(list)
     for rate in rates:
         kinds[(rate.task, rate.condition, bin_of(rate.turns))].append(rate)
     for (task, condition, (low, high)), several in sorted(kinds.items()):
