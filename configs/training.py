@@ -162,6 +162,24 @@ class Grpo(Optimizer):
         return self.prompts_per_step * self.steps_per_generation
 
 
+class Best(Frozen):
+    """Keeps the checkpoint that earns most on held-out requests as ``RUN/best``, beside ``final``.
+
+    Every so many steps the policy answers them in this process; what training draws is not touched.
+    To choose a checkpoint by test data is to train on it: name other tasks than those reported on.
+    """
+
+    config: str = Field(min_length=1)
+    """A YAML of configs/eval with calendar data; of it count the data and how answers are sampled.
+    The reward is this run's."""
+    overrides: tuple[str, ...] = ()
+    """Changes of it, key=value."""
+    every: int = Field(ge=1)
+    """Steps; a multiple of grpo.save_every. The last step is asked too."""
+    prompts: int = Field(64, ge=1)
+    """Drawn once, evenly over conditions and bins of turns."""
+
+
 class Stage(Mix):
     """A stretch of the curriculum. ``steps: null`` takes every row of the stage once."""
 
@@ -199,6 +217,7 @@ class Training(Frozen):
     sft: Sft | None = None
     grpo: Grpo
     curriculum: Curriculum
+    best: Best | None = None
 
     @property
     def folder(self) -> Path:
@@ -224,6 +243,7 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
         _aggregation_problem(config.grpo),
+        _best_problem(config.best, config.grpo),
         _vllm_problem(config.grpo.vllm),
         _weights_problem(config),
         _basis_problem(config),
@@ -340,6 +360,22 @@ def _aggregation_problem(grpo: Grpo) -> str | None:
         return (
             f"grpo.scale_rewards: {grpo.scale_rewards} has no meaning under grpo.aggregation "
             "normalize_then_sum, which scales each part in its group; set it to group"
+        )
+    return None
+
+
+def _best_problem(best: Best | None, grpo: Grpo) -> str | None:
+    if best is None:
+        return None
+    if best.every % grpo.save_every:
+        return (
+            f"best.every: {best.every} is no multiple of grpo.save_every {grpo.save_every}; only "
+            "a saved step can be kept"
+        )
+    if sharded():
+        return (
+            "best: needs whole weights on each card; leave it out, or start with ddp_8gpu.yaml; "
+            "`python -m train.export --step` and `python -m eval` compare checkpoints afterwards"
         )
     return None
 

@@ -71,7 +71,7 @@ class BeliefTrainer(GRPOTrainer):
         logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
         self._last_step = LastStep()
         self.add_callback(self._last_step)
-        self._clock = StepClock(self._note)
+        self._clock = StepClock(self.note)
         self.add_callback(self._clock)
         self.unsaved: list[dict[str, object]] = []
         self._canary: Canary | None = None
@@ -121,11 +121,11 @@ class BeliefTrainer(GRPOTrainer):
         infinite_N1 = torch.isinf(rewards_N1)
         rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
         rows = gather_object(self._rows(inputs))
-        self._note("nonfinite_rewards", float(infinite_N1.sum()))
+        self.note("nonfinite_rewards", float(infinite_N1.sum()))
         for name, value in [*score_metrics(rows, self._part_names), *self._costs()]:
-            self._note(name, value)
+            self.note(name, value)
         if self._canary is not None:
-            self._note("weights_arrived", float(self._canary.arrived))
+            self.note("weights_arrived", float(self._canary.arrived))
         signal_N = rewards_N1[:, 0]
         if self._by_part is not None:
             counted = gather_object([one.score.counted for one in self._adapter.scored])
@@ -165,7 +165,7 @@ class BeliefTrainer(GRPOTrainer):
             for columns, scored in zip(inputs, self._adapter.scored, strict=True)
         ]
 
-    def _note(self, name: str, value: float) -> None:
+    def note(self, name: str, value: float) -> None:
         self._metrics["train"][name].append(value)
 
     def _costs(self) -> list[tuple[str, float]]:
@@ -182,9 +182,9 @@ class BeliefTrainer(GRPOTrainer):
     def _note_groups(self, signal_N: torch.Tensor, texts: Sequence[str]) -> None:
         """``signal_N``: what differs between completions that are told apart; NaN for no reward."""
         distinct = distinct_fraction(texts, self._group_size)
-        self._note("unscorable_frac", float(torch.isnan(signal_N).float().mean()))
-        self._note("dead_group_frac", dead_fraction(signal_N.view(-1, self._group_size)))
-        self._note("distinct_frac", distinct)
+        self.note("unscorable_frac", float(torch.isnan(signal_N).float().mean()))
+        self.note("dead_group_frac", dead_fraction(signal_N.view(-1, self._group_size)))
+        self.note("distinct_frac", distinct)
         if distinct < 0.5 and not self._warned:
             self._warned = True
             log.warning(
