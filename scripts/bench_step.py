@@ -110,7 +110,7 @@ def _pair(turn: int, settings: Mapping[str, str]) -> dict[str, dict[str, float]]
 
 def _process(side: str, settings: Mapping[str, str]) -> dict[str, float]:
     words = [sys.executable, "-m", "scripts.bench_step", "--side", side]
-    environment = os.environ | ALIKE | settings
+    environment = {**os.environ, **ALIKE, **settings}
     done = subprocess.run(
         words, env=environment, capture_output=True, text=True, check=True, timeout=900
     )
