@@ -24,7 +24,8 @@ def run_command(main: Callable[[], int | None]) -> None:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
         place = "a file" if error.filename is None else str(error.filename)
-        _refuse(f"{place}: {error.strerror}; check that path")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        _refuse(f"{place}: {error.strerror}; {'make room there' if full else 'check that path'}")
     raise SystemExit(code or 0)
 
 

@@ -134,6 +134,13 @@ class Grpo(Optimizer):
     epsilon_high: float | None = Field(None, gt=0)
     loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = "dapo"
     scale_rewards: Literal["group", "batch", "none"] = "group"
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = "sum_then_normalize"
+    """How parts become an advantage: weighed, summed and normalized in the group as one number; or
+    each normalized in the group by itself, then weighed and summed, and divided by the spread over
+    the batch (GDPO). Gates and deductions come first in both: what is normalized is the part as it
+    counts, 0 behind a shut gate. A completion without a reward leaves every part's baseline."""
+    std_floor: float = Field(0.05, ge=0)
+    """normalize_then_sum: a part that spreads less in a group counts as equal there."""
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     max_completion_length: int = Field(512, ge=1)
@@ -153,6 +160,24 @@ class Grpo(Optimizer):
     @property
     def prompts_per_generation(self) -> int:
         return self.prompts_per_step * self.steps_per_generation
+
+
+class Best(Frozen):
+    """Keeps the checkpoint that earns most on held-out requests as ``RUN/best``, beside ``final``.
+
+    Every so many steps the policy answers them in this process; what training draws is not touched.
+    To choose a checkpoint by test data is to train on it: name other tasks than those reported on.
+    """
+
+    config: str = Field(min_length=1)
+    """A YAML of configs/eval with calendar data; of it count the data and how answers are sampled.
+    The reward is this run's."""
+    overrides: tuple[str, ...] = ()
+    """Changes of it, key=value."""
+    every: int = Field(ge=1)
+    """Steps; a multiple of grpo.save_every. The last step is asked too."""
+    prompts: int = Field(64, ge=1)
+    """Drawn once, evenly over conditions and bins of turns."""
 
 
 class Stage(Mix):
@@ -192,6 +217,7 @@ class Training(Frozen):
     sft: Sft | None = None
     grpo: Grpo
     curriculum: Curriculum
+    best: Best | None = None
 
     @property
     def folder(self) -> Path:
@@ -217,6 +243,8 @@ def load_training(path: Path, overrides: Sequence[str] = ()) -> Training:
         _window_problem(config.grpo, config.curriculum),
         _batch_problem(config.sft, config.grpo),
         _extra_problem(config.grpo),
+        _aggregation_problem(config.grpo),
+        _best_problem(config.best, config.grpo),
         _vllm_problem(config.grpo.vllm),
         _weights_problem(config),
         _basis_problem(config),
@@ -336,6 +364,31 @@ def _extra_problem(grpo: Grpo) -> str | None:
         return (
             "grpo.extra.generation_kwargs.seed: would make all completions of a group alike under "
             "vLLM; leave it out and set the run's seed"
+        )
+    return None
+
+
+def _aggregation_problem(grpo: Grpo) -> str | None:
+    if grpo.aggregation == "normalize_then_sum" and grpo.scale_rewards != "group":
+        return (
+            f"grpo.scale_rewards: {grpo.scale_rewards} has no meaning under grpo.aggregation "
+            "normalize_then_sum, which scales each part in its group; set it to group"
+        )
+    return None
+
+
+def _best_problem(best: Best | None, grpo: Grpo) -> str | None:
+    if best is None:
+        return None
+    if best.every % grpo.save_every:
+        return (
+            f"best.every: {best.every} is no multiple of grpo.save_every {grpo.save_every}; only "
+            "a saved step can be kept"
+        )
+    if sharded():
+        return (
+            "best: needs whole weights on each card; leave it out, or start with ddp_8gpu.yaml; "
+            "`python -m train.export --step` and `python -m eval` compare checkpoints afterwards"
         )
     return None
 

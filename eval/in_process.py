@@ -44,7 +44,7 @@ class InProcess:
 
     async def describe(self, probes: Sequence[Call]) -> Served:
         """Render the probes with the checkpoint's own chat template."""
-        _refuse_unsupported(probes[0].sampling)
+        refuse_unsupported(probes[0].sampling)
         if any(probe.response_format is not None for probe in probes):
             raise UserError("structured_output: the in-process engine has none; use --server")
         prompts = [self._render(probe) for probe in probes]
@@ -100,40 +100,11 @@ class InProcess:
         return replies
 
     def _sample(self, ids: list[list[int]], calls: Sequence[Call]) -> list[list[int]]:
-        """New token ids per row, up to and including its end token."""
-        import torch
-
-        sampling = calls[0].sampling
-        batch = self._tokenizer.pad(
-            {"input_ids": ids}, padding=True, padding_side="left", return_tensors="pt"
-        ).to(self._model.device)
-        with torch.inference_mode():
-            output = self._model.generate(
-                **batch,
-                logits_processor=_processors(sampling, [call.seed for call in calls]),
-                generation_config=self._plain_generation(sampling.max_tokens),
-            )
-        width = batch["input_ids"].shape[1]
-        ends = self._ends()
-        return [_cut(row, ends) for row in output[:, width:].tolist()]
-
-    def _plain_generation(self, max_new_tokens: int) -> Any:
-        """The checkpoint's end tokens, and none of its sampling defaults."""
-        from transformers import GenerationConfig
-
-        make: Any = GenerationConfig  # untyped in transformers
-        return make(
-            do_sample=False,
-            max_new_tokens=max_new_tokens,
-            eos_token_id=sorted(self._ends()),
-            pad_token_id=self._tokenizer.pad_token_id,
-        )
+        seeds = [call.seed for call in calls]
+        return sample(self._model, self._tokenizer, ids, calls[0].sampling, seeds)
 
     def _ends(self) -> frozenset[int]:
-        found = self._model.generation_config.eos_token_id
-        several = found if isinstance(found, list) else [found]
-        known = [*several, self._tokenizer.eos_token_id]
-        return frozenset(token for token in known if token is not None)
+        return _end_tokens(self._model, self._tokenizer)
 
     def _reply(self, prompt_tokens: int, new: list[int], seconds: float) -> Reply:
         ended = bool(new) and new[-1] in self._ends()
@@ -145,6 +116,48 @@ class InProcess:
             completion_tokens=len(new),
             seconds=round(seconds, 3),
         )
+
+
+def sample(
+    model: Any, tokenizer: Any, ids: list[list[int]], sampling: Sampling, seeds: list[int]
+) -> list[list[int]]:
+    """New token ids for each prompt, up to and including its end token.
+
+    Nothing is drawn from torch's global random generator.
+    """
+    import torch
+
+    ends = _end_tokens(model, tokenizer)
+    batch = tokenizer.pad(
+        {"input_ids": ids}, padding=True, padding_side="left", return_tensors="pt"
+    ).to(model.device)
+    with torch.inference_mode():
+        output = model.generate(
+            **batch,
+            logits_processor=_processors(sampling, seeds),
+            generation_config=_plain_generation(tokenizer, ends, sampling.max_tokens),
+        )
+    width = batch["input_ids"].shape[1]
+    return [_cut(row, ends) for row in output[:, width:].tolist()]
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    found = model.generation_config.eos_token_id
+    several = found if isinstance(found, list) else [found]
+    return frozenset(one for one in [*several, tokenizer.eos_token_id] if one is not None)
+
+
+def _plain_generation(tokenizer: Any, ends: frozenset[int], max_new_tokens: int) -> Any:
+    """The checkpoint's end tokens, and none of its sampling defaults."""
+    from transformers import GenerationConfig
+
+    make: Any = GenerationConfig  # untyped in transformers
+    return make(
+        do_sample=False,
+        max_new_tokens=max_new_tokens,
+        eos_token_id=sorted(ends),
+        pad_token_id=tokenizer.pad_token_id,
+    )
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
@@ -172,7 +185,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
     return tokenizer, model.to("cuda" if cuda else "cpu").eval()
 
 
-def _refuse_unsupported(sampling: Sampling) -> None:
+def refuse_unsupported(sampling: Sampling) -> None:
+    """Raises ``UserError`` for what this engine would silently leave out."""
     penalties = {"presence": sampling.presence_penalty, "frequency": sampling.frequency_penalty}
     for name, penalty in penalties.items():
         if penalty:

@@ -47,7 +47,8 @@ def compose(parts: Mapping[str, float | None], config: RewardConfig, note: str =
         if value is not None and weight:
             total += weight * value
             weight_sum += weight
-    return Score(total / weight_sum if weight_sum else None, finite, note)
+    value = total / weight_sum if weight_sum else None
+    return Score(value, finite, note, counted=gated)
 
 
 def _finite(value: float | None) -> float | None:

@@ -34,20 +34,24 @@ def rubric_score(
     concise = float(num_words <= config.max_words)
     if isinstance(judged, Incomplete):
         nothing = {PART_OF[name]: 0.0 for name in dimensions}
-        return Score(0.0, {**nothing, "format": 0.0, "concise": concise}, judged.reason)
+        unmet = {**nothing, "format": 0.0, "concise": concise}
+        return Score(0.0, unmet, judged.reason, counted=nothing)
     fractions = {PART_OF[name]: judged[name].fraction for name in dimensions}
     parts = {**fractions, "format": 1.0, "concise": concise}
-    value, note = _value(fractions, config), _note(judged, dimensions)
-    if value is not None and not concise:
-        value = max(0.0, value - config.over_length)
+    gated = _gated(fractions, config)
+    value, note = _value(gated, config), _note(judged, dimensions)
+    off = 0.0 if concise else config.over_length
+    if value is not None:
+        value = max(0.0, value - off)
     failures = {PART_OF[n]: judged[n].reason for n in dimensions if judged[n].scores is None}
-    return Score(value, parts, note, failures)
+    counted = {name: None if one is None else max(0.0, one - off) for name, one in gated.items()}
+    return Score(value, parts, note, failures, counted)
 
 
-def _value(fractions: Mapping[str, float | None], config: RubricReward) -> float | None:
+def _value(gated: Mapping[str, float | None], config: RubricReward) -> float | None:
     """Weighted mean; None when a part that counts was not judged, or none counts."""
     total = weight_sum = 0.0
-    for part, fraction in _gated(fractions, config).items():
+    for part, fraction in gated.items():
         weight = config.weight(part)
         if not weight:
             continue

@@ -6,8 +6,12 @@ from configs.errors import UserError
 from tasks.example import Example
 
 
-def check_disjoint(train: Iterable[Example], test: Iterable[Example]) -> None:
+def check_disjoint(
+    train: Iterable[Example], test: Iterable[Example], first: str = "training", second: str = "test"
+) -> None:
     """Raises ``UserError`` naming the first source task that training and test data share.
+
+    ``first``, ``second``: what the two are called in the message.
 
     Two tasks are the same when their ids are equal, or their contents under different ids.
     """
@@ -16,12 +20,12 @@ def check_disjoint(train: Iterable[Example], test: Iterable[Example]) -> None:
     for example in test:
         if example.source in ids:
             raise UserError(
-                f"source task {example.source!r} is in training and in test data; "
+                f"source task {example.source!r} is in {first} and in {second} data; "
                 "use another select, seed or split"
             )
         if example.source_hash in by_hash:
             twin = by_hash[example.source_hash]
             raise UserError(
-                f"test task {example.source!r} has the content of training task {twin!r}; "
+                f"{second} task {example.source!r} has the content of {first} task {twin!r}; "
                 "leave one of them out"
             )

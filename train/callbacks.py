@@ -112,20 +112,37 @@ class LastStep(TrainerCallback):
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-        states = (random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda)
-        self._kept = (*states, state.num_input_tokens_seen)
+        self._kept = (_random_states(), state.num_input_tokens_seen)
 
     def restore(self, state: TrainerState) -> None:
         """Put it back. There must have been a step."""
         assert self._kept is not None
-        python, numpy, cpu, cuda, tokens = self._kept
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(cpu)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
-        state.num_input_tokens_seen = tokens
+        states, state.num_input_tokens_seen = self._kept
+        _set_random_states(states)
+
+
+def _random_states() -> tuple[Any, ...]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+
+def _set_random_states(states: tuple[Any, ...]) -> None:
+    python, numpy, cpu, cuda = states
+    random.setstate(python)
+    np.random.set_state(numpy)
+    torch.set_rng_state(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state_all(cuda)
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """What is drawn within leaves no trace in what is drawn after it."""
+    states = _random_states()
+    try:
+        yield
+    finally:
+        _set_random_states(states)
 
 
 @dataclass

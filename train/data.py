@@ -12,6 +12,7 @@ from tasks.calbench.sources import public_tasks
 from tasks.catalog import TASKS
 from tasks.example import Example
 from tasks.splits import check_disjoint
+from train.held_out import read_asked
 
 
 def training_examples(config: Training) -> list[Example]:
@@ -33,17 +34,33 @@ def training_examples(config: Training) -> list[Example]:
     for held_out in config.held_out:
         if isinstance(held_out, CalbenchData):
             check_disjoint(calendar, TASKS["calbench"](held_out))
+    if config.best is not None:
+        _check_best(config, calendar)
     return examples
 
 
+def _check_best(config: Training, calendar: Sequence[Example]) -> None:
+    """What chooses the checkpoint is neither trained on nor named as test data."""
+    assert config.best is not None
+    asked = read_asked(config.best)
+    chooses = list(TASKS["calbench"](asked.data))
+    check_disjoint(calendar, chooses, second="best.config")
+    for held_out in config.held_out:
+        if isinstance(held_out, CalbenchData):
+            tested = TASKS["calbench"](held_out)
+            check_disjoint(tested, chooses, first="held_out", second="best.config")
+
+
 def check_files(config: Training) -> None:
-    """Read every public calendar file, so that a fault costs a second and not a start of torch.
+    """Read every public calendar file and the YAML of ``best``: a fault costs a second, no torch.
 
     Raises ``UserError`` naming the file and the line.
     """
     for section in (*config.sections, *config.held_out):
         if isinstance(section, CalbenchData) and section.public is not None:
             public_tasks(section.public)
+    if config.best is not None:
+        read_asked(config.best)
 
 
 def check_basis(config: Training) -> None:

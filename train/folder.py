@@ -18,6 +18,7 @@ from configs.training import Training, world_size
 from tasks.example import Example
 from train.checkpoints import weights_sha256
 from train.curriculum import Plan, check_same
+from train.held_out import HeldOutPrompts
 
 # Config keys that change what is shown, or how a server is reached, not what is computed.
 SHOWN = {"wandb", "tensorboard", "grpo.vllm.host", "grpo.vllm.port", "grpo.vllm.group_port"}
@@ -40,6 +41,7 @@ def open_run(
     examples: Iterable[Example],
     sft: Plan | None,
     grpo: Plan,
+    held_out: HeldOutPrompts | None = None,
     *,
     resume: bool,
 ) -> None:
@@ -51,6 +53,7 @@ def open_run(
     if not resume:
         write_plan(config, sft, grpo)
     manifest = _manifest(config, examples, sft, grpo)
+    manifest["held_out_sha256"] = _sha256([held_out.as_text()]) if held_out else None
     if resume:
         _check_same_data(config.folder / "manifest.json", manifest)
         manifest["attempts"] = attempt(config.folder) + 1
@@ -61,6 +64,11 @@ def open_run(
 def _check_same_data(path: Path, manifest: Mapping[str, Any]) -> None:
     """A plan holds the rows' places; what stands in the rows must be the same as well."""
     saved = read_record(path)
+    if saved.get("held_out_sha256") != manifest["held_out_sha256"]:
+        raise UserError(
+            f"{path}: best.config asks other requests, or otherwise, than when the run was "
+            "started; bring it back, or start a run under another name="
+        )
     if saved.get("examples_sha256", manifest["examples_sha256"]) == manifest["examples_sha256"]:
         return
     before, now = saved.get("data_sha256", {}), manifest["data_sha256"]
@@ -170,7 +178,7 @@ def record_weights(folder: Path) -> None:
     """Add the hashes of the exported weights to the manifest of a finished run."""
     path = folder / "manifest.json"
     manifest = read_record(path)
-    for name in ("base", "final"):
+    for name in ("base", "best", "final"):
         if (folder / name).is_dir():
             manifest[f"{name}_sha256"] = weights_sha256(folder / name)
     write_json(path, manifest)

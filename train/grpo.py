@@ -26,6 +26,7 @@ from configs.errors import UserError
 from configs.training import Grpo, Training, world_size
 from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
+from train.aggregation import NormalizedSum
 from train.arguments import lora_config, shared_arguments
 from train.callbacks import LastStep, append_rows
 from train.canary import Canary, watch
@@ -34,6 +35,8 @@ from train.clock import StepClock
 from train.models import Policy, template_kwargs
 from train.muon import muon
 from train.reward_adapter import RewardAdapter, Scored
+from train.scorers import part_weights
+from train.turn_bins import Bin, bin_of
 
 log = logging.getLogger(__name__)
 
@@ -44,24 +47,32 @@ MOST_DEAD_BATCHES = 3  # batches in a row with every completion truncated and ma
 class BeliefTrainer(GRPOTrainer):
     """TRL's trainer, logging every part of the reward and keeping every completion.
 
-    ``part_names`` are all parts a score may have, the same on every process.
+    ``part_names`` are all parts a score may have, the same on every process. ``by_part`` makes the
+    advantages in place of TRL, whose rewards and metrics stay those of the composed number.
     """
 
     def __init__(
-        self, adapter: RewardAdapter, part_names: Sequence[str], args: GRPOConfig, **kwargs: Any
+        self,
+        adapter: RewardAdapter,
+        part_names: Sequence[str],
+        args: GRPOConfig,
+        by_part: NormalizedSum | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(reward_funcs=[adapter], args=args, **kwargs)
         self._adapter = adapter
         self._part_names = list(part_names)
         assert args.num_generations is not None
         self._group_size = args.num_generations
+        self._by_part = by_part
+        self._advantages_N = torch.empty(0)  # by_part: of the last batch, all processes
         self._mask_truncated = args.mask_truncated_completions
         self._truncated_batches = 0
         self._warned = False
         logging.getLogger("trl.trainer.grpo_trainer").addFilter(_is_news)
         self._last_step = LastStep()
         self.add_callback(self._last_step)
-        self._clock = StepClock(self._note)
+        self._clock = StepClock(self.note)
         self.add_callback(self._clock)
         self.unsaved: list[dict[str, object]] = []
         self._canary: Canary | None = None
@@ -88,7 +99,20 @@ class BeliefTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:
         with self._clock.part("batch"):
-            return super()._generate_and_score_completions(inputs)
+            batch = super()._generate_and_score_completions(inputs)
+            if self._by_part is not None:
+                self._put_advantages(batch, self._advantages_N.nan_to_num(nan=0.0))
+            return batch
+
+    def _put_advantages(self, batch: dict[str, Any], advantages_N: torch.Tensor) -> None:
+        """Ours for TRL's, in what this process trains on and in what is logged of all."""
+        count = len(batch["advantages"])
+        first = self.accelerator.process_index * count
+        batch["advantages"] = advantages_N[first : first + count]
+        logged: Any = self._logs["advantages"]  # a deque
+        for _ in range(len(advantages_N)):
+            logged.pop()
+        logged.extend(advantages_N.tolist())
 
     def _recorded(
         self, inputs: Sequence[Mapping[str, Any]], rewards_N1: torch.Tensor
@@ -98,12 +122,16 @@ class BeliefTrainer(GRPOTrainer):
         infinite_N1 = torch.isinf(rewards_N1)
         rewards_N1 = rewards_N1.masked_fill(infinite_N1, torch.nan)
         rows = gather_object(self._rows(inputs))
-        self._note("nonfinite_rewards", float(infinite_N1.sum()))
+        self.note("nonfinite_rewards", float(infinite_N1.sum()))
         for name, value in [*score_metrics(rows, self._part_names), *self._costs()]:
-            self._note(name, value)
+            self.note(name, value)
         if self._canary is not None:
-            self._note("weights_arrived", float(self._canary.arrived))
-        self._note_groups(rewards_N1[:, 0], [str(row["completion"]) for row in rows])
+            self.note("weights_arrived", float(self._canary.arrived))
+        signal_N = rewards_N1[:, 0]
+        if self._by_part is not None:
+            counted = gather_object([one.score.counted for one in self._adapter.scored])
+            signal_N = self._advantages_N = self._by_part.advantages(counted, signal_N)
+        self._note_groups(signal_N, [str(row["completion"]) for row in rows])
         self._refuse_all_truncated(rows)
         if self.accelerator.is_main_process:
             self.unsaved += rows
@@ -138,7 +166,7 @@ class BeliefTrainer(GRPOTrainer):
             for columns, scored in zip(inputs, self._adapter.scored, strict=True)
         ]
 
-    def _note(self, name: str, value: float) -> None:
+    def note(self, name: str, value: float) -> None:
         self._metrics["train"][name].append(value)
 
     def _costs(self) -> list[tuple[str, float]]:
@@ -152,11 +180,12 @@ class BeliefTrainer(GRPOTrainer):
             for name, values in found.items()
         ]
 
-    def _note_groups(self, rewards_N: torch.Tensor, texts: Sequence[str]) -> None:
+    def _note_groups(self, signal_N: torch.Tensor, texts: Sequence[str]) -> None:
+        """``signal_N``: what differs between completions that are told apart; NaN for no reward."""
         distinct = distinct_fraction(texts, self._group_size)
-        self._note("unscorable_frac", float(torch.isnan(rewards_N).float().mean()))
-        self._note("dead_group_frac", dead_fraction(rewards_N.view(-1, self._group_size)))
-        self._note("distinct_frac", distinct)
+        self.note("unscorable_frac", float(torch.isnan(signal_N).float().mean()))
+        self.note("dead_group_frac", dead_fraction(signal_N.view(-1, self._group_size)))
+        self.note("distinct_frac", distinct)
         if distinct < 0.5 and not self._warned:
             self._warned = True
             log.warning(
@@ -238,26 +267,57 @@ def score_metrics(
     ``missing/PART``: on how many completions it does not apply; ``failed/PART``: on what share of
     the others the judge failed. By task the mean ``reward/TASK``, and ``words/TASK`` of an answer.
     ``incomplete/REASON``: how many BASIS answers have not the form asked for. ``truncated_frac``:
-    the share that the length limit cut off.
+    the share that the length limit cut off. ``turns_LOW_HIGH/...``: mean, spread, failures and
+    reward again, of each bin of turns that the batch has, for the parts that apply there.
     """
     found = [("truncated_frac", _mean([float(row["truncated"]) for row in rows]))]
     for name in part_names:
-        failed = sum(name in row["failures"] for row in rows)
-        values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
-        found += [
-            (f"rewards/{name}", _mean(values)),
-            (f"spread/{name}", stdev(values) if len(values) > 1 else torch.nan),
-            (f"missing/{name}", float(len(rows) - len(values) - failed)),
-        ]
-        if name in PART_OF.values() and (failed or values):
-            found.append((f"failed/{name}", failed / (failed + len(values))))
+        found += part_metrics(rows, name)
     for task in sorted({row["task"] for row in rows}):
         own = [row for row in rows if row["task"] == task]
-        rewards = [row["reward"] for row in own if row["reward"] is not None]
-        found.append((f"reward/{task}", _mean(rewards)))
+        found.append((f"reward/{task}", _mean(_rewards(own))))
         found.append((f"words/{task}", _mean([len(row["completion"].split()) for row in own])))
     reasons = Counter(row["note"] for row in rows if row["parts"].get("format") == 0)
-    return found + [(f"incomplete/{reason}", float(n)) for reason, n in reasons.items()]
+    found += [(f"incomplete/{reason}", float(n)) for reason, n in reasons.items()]
+    return found + bin_metrics(rows, part_names)
+
+
+def part_metrics(rows: Sequence[Mapping[str, Any]], name: str) -> list[tuple[str, float]]:
+    failed = sum(name in row["failures"] for row in rows)
+    values = [row["parts"][name] for row in rows if row["parts"].get(name) is not None]
+    found = [
+        (f"rewards/{name}", _mean(values)),
+        (f"spread/{name}", stdev(values) if len(values) > 1 else torch.nan),
+        (f"missing/{name}", float(len(rows) - len(values) - failed)),
+    ]
+    if name in PART_OF.values() and (failed or values):
+        found.append((f"failed/{name}", failed / (failed + len(values))))
+    return found
+
+
+def bin_metrics(
+    rows: Sequence[Mapping[str, Any]], part_names: Sequence[str]
+) -> list[tuple[str, float]]:
+    by_bin: dict[Bin, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_bin[bin_of(row["turns"])].append(row)
+    found = []
+    for (low, high), binned in sorted(by_bin.items()):
+        for task in sorted({row["task"] for row in binned}):
+            own = [row for row in binned if row["task"] == task]
+            here = [(f"reward/{task}", _mean(_rewards(own)))]
+            for name in part_names:
+                here += part_metrics(own, name) if _applies(own, name) else []
+            found += [(f"turns_{low}_{high}/{n}", v) for n, v in here if "missing/" not in n]
+    return found
+
+
+def _applies(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(row["parts"].get(name) is not None or name in row["failures"] for row in rows)
+
+
+def _rewards(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [row["reward"] for row in rows if row["reward"] is not None]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -353,6 +413,7 @@ def make_trainer(
         adapter,
         part_names,
         grpo_arguments(config, folder),
+        by_part=_by_part(config),
         model=policy.model,
         train_dataset=dataset,
         processing_class=policy.tokenizer,
@@ -362,6 +423,12 @@ def make_trainer(
     trainer.optimizer = muon(trainer.model, config.grpo)  # after the adapter is in the model
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _by_part(config: Training) -> NormalizedSum | None:
+    if config.grpo.aggregation == "sum_then_normalize":
+        return None
+    return NormalizedSum(part_weights(config), config.grpo.num_generations, config.grpo.std_floor)
 
 
 def total_steps(grpo: Grpo, num_rows: int) -> int:

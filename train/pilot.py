@@ -14,7 +14,6 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from random import Random
 from statistics import fmean
 
 from configs.errors import run_command
@@ -27,9 +26,9 @@ from eval.scoring import score_path
 from tasks.example import Example, write_examples
 from train.data import check_files, training_examples
 from train.pool import PassRate, dead_share, write_rates
+from train.turn_bins import Bin, bin_of, draw
 
 SYSTEM = "pilot"
-BINS = ((0, 3), (4, 7), (8, 10))  # turns, both ends in
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,26 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pass-at", type=float, default=1.0, help="reward that passes (default 1)")
     parser.add_argument("--out", type=Path, help="default: runs/pilot/NAME")
     return parser
-
-
-def draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """``count`` prompts, as evenly as possible over conditions and bins of turns."""
-    kinds: dict[tuple[str, tuple[int, int]], list[Example]] = defaultdict(list)
-    for example in examples:
-        kinds[(example.condition, bin_of(example.turns))].append(example)
-    for kind, several in kinds.items():
-        Random(f"{seed}:pilot:{kind}").shuffle(several)
-    queues = [kinds[kind] for kind in sorted(kinds)]
-    chosen: list[Example] = []
-    place = 0
-    while len(chosen) < min(count, len(examples)):
-        chosen += [queue[place] for queue in queues if place < len(queue)]
-        place += 1
-    return chosen[:count]
-
-
-def bin_of(turns: int) -> tuple[int, int]:
-    return next(ends for ends in BINS if turns <= ends[1])
 
 
 def frozen(config: Training, asked: Sequence[Example], folder: Path, runs: int) -> Plan:
@@ -158,7 +137,7 @@ def _rate(example: Example, rows: Sequence[Scored], pass_at: float) -> PassRate:
 def table(rates: Sequence[PassRate], group: int, pass_at: float) -> Iterator[str]:
     """One line for each task, condition and bin of turns, and one for all."""
     yield f"pass: reward >= {pass_at:g}; dead: expected share of groups of {group} without spread"
-    kinds: dict[tuple[str, str, tuple[int, int]], list[PassRate]] = defaultdict(list)
+    kinds: dict[tuple[str, str, Bin], list[PassRate]] = defaultdict(list)
     for rate in rates:
         kinds[(rate.task, rate.condition, bin_of(rate.turns))].append(rate)
     for (task, condition, (low, high)), several in sorted(kinds.items()):

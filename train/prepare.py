@@ -9,6 +9,7 @@ from configs.errors import UserError
 from configs.training import Stage, Training
 from tasks.example import Example
 from train.curriculum import Plan, PlanRow, StageSize, plan
+from train.held_out import HeldOutPrompts, held_out_prompts
 from train.models import load_tokenizer, template_kwargs
 from train.pool import chosen, over
 from train.rows import Lengths, answer_ids, fitting, length_table, plan_rows, prompt_lengths
@@ -16,7 +17,10 @@ from train.rows import Lengths, answer_ids, fitting, length_table, plan_rows, pr
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run ready to start: the examples that fit, and the order of both phases."""
+    """A run ready to start: the examples that fit, and the order of both phases.
+
+    ``held_out``: what chooses the best checkpoint, where one is asked for.
+    """
 
     config: Training
     examples: tuple[Example, ...]
@@ -24,6 +28,7 @@ class Prepared:
     lengths: tuple[Lengths, ...]
     sft: Plan | None
     grpo: Plan
+    held_out: HeldOutPrompts | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -45,7 +50,10 @@ def prepare(config: Training, examples: Sequence[Example]) -> Prepared:
     if config.sft is not None:
         size = StageSize(config.sft.mix, config.sft.steps, "sft.mix")
         sft = plan(config.seed, [size], rows, config.sft.batch)
-    return Prepared(config, tuple(kept), tokenizer, tuple(table), sft, _grpo_plan(config, rows))
+    held_out = held_out_prompts(config, tokenizer)
+    return Prepared(
+        config, tuple(kept), tokenizer, tuple(table), sft, _grpo_plan(config, rows), held_out
+    )
 
 
 def _grpo_plan(config: Training, rows: Sequence[PlanRow]) -> Plan:

@@ -8,11 +8,13 @@
               base/              what GRPO starts from, where this run made it
               sft_checkpoints/   checkpoint-N to resume the warm start from
               checkpoints/       checkpoint-N to resume GRPO from
+              best/              where asked for: what earned most on held-out requests, servable
               final/             the trained model, servable; its presence means: done
 
 Bad input is found before the first file is written.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,7 @@ from configs.training import Training, sharded
 from eval.checkpoint import check_readable
 from rewards.judge_counts import JudgeFailing
 from train import folder as run_folder
+from train.best import HeldOutReward, KeepBest
 from train.callbacks import (
     MetricsWriter,
     Phase,
@@ -91,7 +94,14 @@ def run(
     grpo_arguments(config, config.folder / "checkpoints")  # refuses what TRL would, before writing
     start = _starting_policy(prepared)
     if main_process:
-        run_folder.open_run(config, prepared.examples, prepared.sft, prepared.grpo, resume=resume)
+        run_folder.open_run(
+            config,
+            prepared.examples,
+            prepared.sft,
+            prepared.grpo,
+            prepared.held_out,
+            resume=resume,
+        )
     PartialState().wait_for_everyone()
     with stop_on_signal() as stop, _full_disk_explained(config.folder):
         policy = _warm_start(prepared, start, stop)
@@ -116,14 +126,24 @@ def run(
 
 @contextmanager
 def _full_disk_explained(folder: Path) -> Iterator[None]:
-    """What safetensors raises where weights cannot be written, which is no ``OSError``."""
+    """A write that failed, of weights, optimizer or records, as one line with the remedy."""
     try:
         yield
-    except SafetensorError as error:
+    except (SafetensorError, RuntimeError, OSError) as error:
+        if not _is_failed_write(error):
+            raise
+        reason = " ".join(str(error).split())
         raise UserError(
-            f"{folder}: weights could not be written ({error}); what was saved before is whole: "
-            "make room and --resume"
+            f"{folder}: a checkpoint or record could not be written ({reason}); what was saved "
+            "before is whole: make room and --resume"
         ) from None
+
+
+def _is_failed_write(error: Exception) -> bool:
+    """torch.save reports one as a RuntimeError of its archive writer, without an errno."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return isinstance(error, SafetensorError) or "inline_container.cc" in str(error)
 
 
 def _say(text: str) -> None:
@@ -229,6 +249,10 @@ def _grpo(
     attempt = run_folder.attempt(config.folder)
     path = config.folder / "completions" / f"grpo-{attempt}.jsonl"
     trainer.add_callback(CompletionsWriter(trainer, path))
+    if prepared.held_out is not None:
+        prefilled = prefilled_think(policy.tokenizer, template_kwargs(config.model))
+        reward = HeldOutReward(prepared.held_out, policy.tokenizer, scorer, prefilled)
+        trainer.add_callback(KeepBest(trainer, reward, config, str(policy.model.name_or_path)))
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     if trainer.state.global_step < total_steps(config.grpo, len(prepared.grpo.indices)):
         return False

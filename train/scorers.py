@@ -43,6 +43,13 @@ def part_names(config: Training) -> tuple[str, ...]:
     return tuple(name for task in config.tasks for name in PARTS[task])
 
 
+def part_weights(config: Training) -> dict[str, float]:
+    """The weight of every part that counts in a reward of this run."""
+    calendar = {name: config.reward.weight(name) for name in get_args(Part)}
+    rubric = {name: config.rubric.weight(name) for name in get_args(RubricPart)}
+    return {name: weight for name, weight in (calendar | rubric).items() if weight}
+
+
 @contextmanager
 def open_scorer(config: Training) -> Iterator[Scorer]:
     """The scorer of a run, its judge asked for and closed after it.

@@ -112,3 +112,13 @@ def test_an_empty_dimension_is_named() -> None:
 def test_a_rubric_without_criteria_is_refused(criteria: tuple[str, ...]) -> None:
     with pytest.raises(UserError, match="x7: rubric correct_resolution has no criterion"):
         Case("x7", {"solution": "text"}, {"solution": criteria})
+
+
+def test_parts_as_they_count_are_after_gates_and_deductions() -> None:
+    gate = RubricGate(part="solution", needs="belief", at_least=0.6)
+    config = RubricReward(belief=1, user_profile=1, solution=2, over_length=0.1, gates=(gate,))
+    scored = rubric_score(ALL, THREE, 601, config)
+    assert scored.counted == pytest.approx({"belief": 0.4, "user_profile": 0.9, "solution": 0.0})
+    assert scored.parts["solution"] == 0.25
+    without = rubric_score(ALL, Incomplete("no tags"), 3, config)
+    assert without.counted == {"belief": 0.0, "user_profile": 0.0, "solution": 0.0}

@@ -31,7 +31,7 @@ def commented_variants() -> list[list[str]]:
     text = (ROOT / "configs" / "train" / "qwen3_0.6b.yaml").read_text(encoding="utf-8")
     found: list[list[str]] = []
     for line in text.splitlines():
-        if re.match(r"  # (Dr\. GRPO|DAPO):", line):
+        if re.match(r"  # (Dr\. GRPO|DAPO|GDPO):", line):
             found.append([])
         elif match := re.fullmatch(r"  #   (\w+): (\S+)", line):
             found[-1].append(f"grpo.{match[1]}={match[2]}")
@@ -39,11 +39,14 @@ def commented_variants() -> list[list[str]]:
 
 
 def test_the_commented_aggregations_load() -> None:
-    dr_grpo, dapo = commented_variants()
+    dr_grpo, dapo, gdpo = commented_variants()
     path = ROOT / "configs" / "train" / "qwen3_0.6b.yaml"
     first, second = load_training(path, dr_grpo).grpo, load_training(path, dapo).grpo
     assert (first.loss_type, first.scale_rewards) == ("dr_grpo", "none")
     assert (second.loss_type, second.epsilon_high, second.mask_truncated) == ("dapo", 0.28, True)
+    third = load_training(path, gdpo).grpo
+    assert (third.aggregation, third.std_floor) == ("normalize_then_sum", 0.05)
+    assert load_training(path).grpo.aggregation == "sum_then_normalize"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,10 @@ def test_the_commented_aggregations_load() -> None:
         (["model.tiny.heads=3", "model.tiny.kv_heads=2"], "model.tiny.kv_heads: 2 does not divide"),
         (["grpo.save_every=3", "grpo.num_iterations=2"], "grpo.save_every: 3 .* multiple of 2"),
         (["grpo.steps_per_generation=4", "grpo.save_every=4"], "curriculum.stages.0.steps: 2 "),
+        (
+            ["grpo.aggregation=normalize_then_sum", "grpo.scale_rewards=none"],
+            "grpo.scale_rewards: none has no meaning under grpo.aggregation",
+        ),
         (["grpo.micro_batch=3"], "grpo.micro_batch: 3 on 1 processes does not divide the 8"),
         (["grpo.extra={generation_kwargs: {seed: 1}}"], "generation_kwargs.seed: would make all"),
         (["grpo.extra={shuffle_dataset: true}"], "grpo.extra.shuffle_dataset: is set by this"),

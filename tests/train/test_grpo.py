@@ -16,7 +16,14 @@ from configs.errors import UserError
 from rewards.score import Score
 from tests.train.conftest import Configure
 from train.curriculum import Plan
-from train.grpo import BeliefTrainer, dead_fraction, distinct_fraction, grpo_arguments, make_trainer
+from train.grpo import (
+    BeliefTrainer,
+    dead_fraction,
+    distinct_fraction,
+    grpo_arguments,
+    make_trainer,
+    score_metrics,
+)
 from train.models import Policy, eos_ids, load_model, load_tokenizer
 from train.reward_adapter import Completion, RewardAdapter
 from train.rows import to_dataset
@@ -100,6 +107,43 @@ def test_every_part_is_logged_under_its_own_name_over_what_it_applies_to(
     assert logged["rewards/solver"] == 1.0
     assert logged["missing/solver"] == 0
     assert trainer.reward_func_names == ["reward"]
+
+
+def row(
+    turns: int, task: str, reward: float | None, parts: dict[str, float | None], failed: str = ""
+) -> dict[str, Any]:
+    return {
+        "turns": turns, "task": task, "reward": reward, "parts": parts, "truncated": False,
+        "completion": "a b", "note": "", "failures": {failed: "timeout"} if failed else {},
+    }  # fmt: skip
+
+
+def test_parts_are_logged_by_bin_of_turns_where_they_apply() -> None:
+    rows = [
+        row(1, "calbench", 0.5, {"entries": 0.25}),
+        row(3, "calbench", 1.0, {"entries": 0.75}),
+        row(8, "calbench", 0.0, {"entries": 0.0}),
+        row(0, "basis", None, {"solution": None}, failed="solution"),
+        row(2, "basis", 0.4, {"solution": 0.4}),
+    ]
+    logged = dict(score_metrics(rows, ["entries", "solution"]))
+    binned = {name: value for name, value in logged.items() if name.startswith("turns_")}
+    assert binned == pytest.approx(
+        {
+            "turns_0_3/reward/calbench": 0.75,
+            "turns_0_3/rewards/entries": 0.5,
+            "turns_0_3/spread/entries": math.sqrt(0.125),
+            "turns_0_3/reward/basis": 0.4,
+            "turns_0_3/rewards/solution": 0.4,
+            "turns_0_3/spread/solution": NAN,
+            "turns_0_3/failed/solution": 0.5,
+            "turns_8_10/reward/calbench": 0.0,
+            "turns_8_10/rewards/entries": 0.0,
+            "turns_8_10/spread/entries": NAN,
+        },
+        nan_ok=True,
+    )
+    assert logged["rewards/entries"] == pytest.approx(1 / 3)
 
 
 def test_dead_groups_and_equal_completions_are_told(trainer: BeliefTrainer) -> None:

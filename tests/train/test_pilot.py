@@ -14,9 +14,10 @@ from tasks.catalog import TASKS
 from tests.train.conftest import SMALL, Configure
 from train.checkpoints import export
 from train.models import load_model
-from train.pilot import bin_of, draw, main
+from train.pilot import main
 from train.pool import PassRate, chosen, dead_share, expected_dead, read_rates, write_rates
 from train.prepare import prepare
+from train.turn_bins import bin_of, draw
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ python -m pytest tests/train/test_records.py -v
 import hashlib
 import importlib.util
 import json
+import os
 import resource
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,5 +137,73 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run_goes_on_the_same(
         train(config, Filling(8 + 1))  # within step 3; step 4 is saved next
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     assert step_of(last_checkpoint(config.folder / "checkpoints")) == 2
+    assert train(config, resume=True) == 0
+    assert same_weights(config.folder / "final", finished.folder / "final")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real filesystem of 16 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if mounted.returncode:
+        pytest.skip(f"no small filesystem can be mounted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)  # weights stay mapped from it
+
+
+class FillingUp:
+    """Scores like ``vowels``; at one call fills the disk but for ``left`` bytes."""
+
+    def __init__(self, disk: Path, call: int, left: int) -> None:
+        self._ballast = disk / "ballast"
+        self._calls_left = call
+        self._left = left
+
+    def __call__(self, completion: Completion) -> Score:
+        self._calls_left -= 1
+        if self._calls_left == 0:
+            room = os.statvfs(self._ballast.parent)
+            self._ballast.write_bytes(bytes(room.f_bavail * room.f_frsize - self._left))
+        return vowels(completion)
+
+    def empty(self) -> None:
+        self._ballast.unlink()
+
+
+def bytes_of(folder: Path, *names: str) -> int:
+    return sum((folder / name).stat().st_size for name in names)
+
+
+@pytest.mark.parametrize(
+    ("fits", "half", "reason"),
+    [
+        ((), "", "No space left on device"),  # not even a row of completions
+        ((), "model.safetensors", "No space left on device"),
+        (("model.safetensors", "tokenizer.json"), "optimizer.pt", "inline_container"),
+    ],
+)
+def test_on_a_disk_that_is_full_the_last_checkpoint_is_resumed_from(
+    configure: Configure,
+    finished: Training,
+    small_disk: Path,
+    fits: tuple[str, ...],
+    half: str,
+    reason: str,
+) -> None:
+    saved = finished.folder / "checkpoints" / "checkpoint-2"
+    left = bytes_of(saved, *fits) + (bytes_of(saved, half) // 2 if half else 0)
+    config = configure(*SHORT, output=small_disk)
+    filling = FillingUp(small_disk, 8 + 1, left)  # within step 3; step 4 is saved next
+    with pytest.raises(UserError, match=rf"^{config.folder}: .*{reason}.* make room and --resume$"):
+        train(config, filling)
+    checkpoints = config.folder / "checkpoints"
+    assert step_of(last_checkpoint(checkpoints)) == 2
+    assert (checkpoints / "checkpoint-4" / "optimizer.pt").exists() == (half == "optimizer.pt")
+    filling.empty()
     assert train(config, resume=True) == 0
     assert same_weights(config.folder / "final", finished.folder / "final")
