@@ -2,8 +2,9 @@
 
 The story comes before the start calendars, so that the part of the prompt that is copied from
 stands at a fixed distance from the answer. Whom the question is about is said in the last line
-only: the holders of one story share all that is before it, which a server's prefix cache reads once. Cells are named like ``B8``: agent
-B's slot 8. Conditions that are compared differ by exactly the block that names them.
+only: the holders of one story share all that is before it, and a server's prefix cache reads that
+once. Cells are named like ``B8``: agent B's slot 8. Conditions that are compared differ by exactly
+the block that names them.
 """
 
 import json
