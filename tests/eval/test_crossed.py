@@ -1,4 +1,4 @@
-"""Means over seeds and tasks: python -m pytest tests/train/test_crossed.py -v"""
+"""Means over seeds and tasks: python -m pytest tests/eval/test_crossed.py -v"""
 
 import math
 from dataclasses import replace
@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eval.crossed import Crossed, crossed, over_seeds, verdict
 from eval.intervals import cluster_interval
 from eval.measures import ALL as MEASURES
 from eval.measures import REWARD
-from train.ablate.comparison import over_seeds, verdict
-from train.ablate.crossed import Crossed, crossed
 
 CLUSTERS = np.arange(8).repeat(2)  # eight source tasks of two requests
 
@@ -60,7 +59,7 @@ def test_the_interval_covers_the_truth_where_tasks_alone_would_not() -> None:
     assert tasks_only < 940
 
 
-HOLDS = Crossed(0.1, (0.08, 0.1, 0.12), 0.05, 0.15, 0.02, 0.18, 0.02, 16, 8)
+HOLDS = Crossed(0.1, (0.08, 0.1, 0.12), 0.05, 0.15, 0.02, 0.18, 0.02, 5.0, 16, 8, "")
 
 
 def test_a_difference_holds_only_over_tasks_and_seeds_that_agree() -> None:
@@ -70,7 +69,7 @@ def test_a_difference_holds_only_over_tasks_and_seeds_that_agree() -> None:
     assert verdict(replace(HOLDS, by_seed=(-0.01, 0.1, 0.2)), REWARD) == "these seeds only"
     assert verdict(replace(HOLDS, low=-0.1, tasks_low=-0.01), REWARD) == "not shown"
     assert verdict(replace(HOLDS, by_seed=(0.1,), low=None), REWARD) == "one seed: unknown"
-    assert verdict(replace(HOLDS, tasks_low=None), REWARD) == "too few tasks"
+    assert verdict(replace(HOLDS, clusters=7), REWARD) == "too few tasks"
     assert verdict(None, REWARD) == "no pairs"
 
 
