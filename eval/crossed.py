@@ -1,8 +1,8 @@
 """Means over checkpoints and source tasks, both random: what would another training run show?
 
 v[s, j] is one number of checkpoint s (a training seed) on request j. Every checkpoint is asked the
-same requests, so the two factors are crossed, and the mean varies with both: Var = V_tasks + V_seeds
-- V_both (Cameron, Gelbach, Miller 2011). V_tasks is the cluster variance of the seeds' mean
+same requests, so the two factors are crossed, and the mean varies with both: Var = V_tasks +
+V_seeds - V_both (Cameron, Gelbach, Miller 2011). V_tasks is the cluster variance of the seeds' mean
 (``eval.intervals``), V_seeds the variance of the seed means over their number. V_both is not taken
 off: with a few seeds it is poorly known, and leaving it in errs on the side of a wider interval.
 Degrees of freedom by Satterthwaite (1946).
@@ -123,7 +123,8 @@ def verdict(difference: Crossed | None, measure: Measure) -> str:
     """Whether a difference holds over seeds.
 
     ``better``, ``worse``: the interval over tasks and seeds leaves out 0 and every seed agrees in
-    sign. ``these seeds only``: the interval over tasks does, the other does not or seeds disagree.
+    sign. ``these checkpoints only``: the interval over tasks does, the other does not or seeds
+    disagree.
     """
     if difference is None:
         return "no pairs"
@@ -134,9 +135,9 @@ def verdict(difference: Crossed | None, measure: Measure) -> str:
         tasks_low = tasks_high = difference.mean
     on_tasks = tasks_low > 0 or tasks_high < 0
     if len(difference.by_seed) < MIN_SEEDS:
-        return "one seed: unknown" if on_tasks else "not shown"
+        return "one checkpoint: unknown" if on_tasks else "not shown"
     low, high = difference.low, difference.high
     agree = len({one > 0 for one in difference.by_seed}) == 1
     if agree and low is not None and high is not None and (low > 0 or high < 0):
         return "better" if (low > 0) == measure.higher_is_better else "worse"
-    return "these seeds only" if on_tasks else "not shown"
+    return "these checkpoints only" if on_tasks else "not shown"

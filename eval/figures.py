@@ -149,7 +149,9 @@ def _draw_forest(ax: Axes, contrasts: Sequence[Mapping[str, Any]]) -> None:
     labels = [place(one) for one in reversed(contrasts)]
     ax.set_yticks(range(len(contrasts)), labels)
     ax.set_ylim(-0.6, len(contrasts) - 0.4)
-    ax.set_xlabel("difference, trained minus base, with 95 % interval over source tasks")
+    several = any("members" in one for one in contrasts)
+    over = "source tasks and checkpoints" if several else "source tasks"
+    ax.set_xlabel(f"difference, trained minus base, with 95 % interval over {over}")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
 

@@ -6,6 +6,7 @@ from typing import Any
 from eval.figures import learning_curve_svg
 from eval.formatting import interval, number, p_value, signed
 from eval.measures import HEADLINE
+from eval.paper_checkpoints import recipe_lead
 from eval.report import Report
 from eval.sheet import Section, Sheet
 from eval.sheet import html as sheet_html
@@ -20,7 +21,7 @@ def html(report: Report) -> str:
             lead=headline(report),
             basis=basis(report),
             warnings=report.warnings,
-            forest=[one for one in report.all_contrasts if _drawn(one)],
+            forest=[one for one in (*report.recipes, *report.all_contrasts) if _drawn(one)],
             coverage=report.coverage,
             curves=report.turn_curves,
             tables=report.paper,
@@ -62,6 +63,8 @@ SYSTEMS_NOTE = (
 
 def headline(report: Report) -> tuple[str, str, str]:
     """The first sentence in three parts, the middle one to be stressed."""
+    if report.recipes:
+        return recipe_lead(report.recipes[0])[0]
     one = report.contrasts[0]
     names = f"{report.trained} against {report.base} in {one['label']}:"
     if one["difference"] is None:
@@ -83,6 +86,8 @@ VERDICTS = {
 
 def basis(report: Report) -> str:
     """What the first number rests on."""
+    if report.recipes:
+        return recipe_lead(report.recipes[0])[1]
     one, facts = report.contrasts[0], report.plan_facts
     parts = [
         f"{number(one['base'], one['unit'])} became {number(one['trained'], one['unit'])}",

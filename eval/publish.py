@@ -14,7 +14,7 @@ from eval.report import Report
 
 def write_report(folder: Path, report: Report) -> list[Path]:
     """Write every form; returns their paths."""
-    primary = [one for one in report.contrasts if one["primary"]]
+    primary = [one for one in report.recipes or report.contrasts if one["primary"]]
     texts = {"html": html(report), "md": markdown(report)}
     png = summary_png(primary, report.curves)
     return write_forms(folder, texts, png, report.paper, report.all_contrasts, report.answers)

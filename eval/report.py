@@ -20,6 +20,7 @@ from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summari
 from eval.pairing import load_rows
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve, calendar_tables, turn_curves
+from eval.paper_checkpoints import checkpoint_tables
 from eval.plan import Plan
 from eval.records import Identity, read_identity, read_json
 from eval.scoring import policy_path, read_planned, read_tally, systems
@@ -47,8 +48,8 @@ class SystemsTable:
 @dataclass(frozen=True, slots=True)
 class Report:
     """All that the report shows. ``contrasts``: the rows of ``compare.json`` for the first trained
-    arm; ``all_contrasts``: for every arm. ``cases``: JSON of the case browser;
-    ``answers``: how they were asked for."""
+    arm; ``all_contrasts``: for every arm; ``recipes``: means over checkpoints. ``cases``: JSON of
+    the case browser; ``answers``: how they were asked for."""
 
     title: str
     answers: str
@@ -57,6 +58,7 @@ class Report:
     trained: str
     contrasts: tuple[Mapping[str, Any], ...]
     all_contrasts: tuple[Mapping[str, Any], ...]
+    recipes: tuple[Mapping[str, Any], ...]
     coverage: tuple[Mapping[str, Any], ...]
     paper: tuple[PaperTable, ...]
     turn_curves: tuple[TurnCurve, ...]
@@ -82,6 +84,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     arms, contrasts = compared["arms"], tuple(compared["contrasts"])
+    recipes = tuple(compared["recipes"])
     first = tuple(one for one in contrasts if one["arms"] == arms[:2])
     shown = {arm.partition("/")[0]: rows[arm.partition("/")[0]] for arm in arms}
     tallies = {name: read_tally(plan, name) for name in names}
@@ -93,8 +96,10 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         trained=arms[1],
         contrasts=first,
         all_contrasts=contrasts,
+        recipes=recipes,
         coverage=tuple(compared["coverage"]),
         paper=(
+            *checkpoint_tables(recipes),
             *calendar_tables(shown, plan.kinds, contrasts),
             *shared_tables(contrasts, compared["coverage"]),
         ),

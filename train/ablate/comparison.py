@@ -26,7 +26,7 @@ class CellNumbers:
     """One cell in one place. ``mean``: its own; ``difference``: to the full cell.
 
     ``coverage``: the share of planned cells with a value, over its seeds. ``verdict``: see
-    ``eval.crossed``; empty for the full cell. ``p_holm``: over the primary differences of the ablation.
+    ``eval.crossed``; empty for the full cell. ``p_holm``: over the ablation's primary differences.
     """
 
     cell: str
