@@ -91,6 +91,12 @@ def met(base: Side, trained: Side) -> Match:
     return Match(base, trained, tuple(pairs))
 
 
+def named_arm(text: str) -> Arm:
+    """The arm of a name, ``SYSTEM`` or ``SYSTEM/CONDITION``, that was checked when compared."""
+    system, _, condition = text.partition("/")
+    return Arm(system, condition)
+
+
 def read_arm(plan: Plan, text: str, option: str) -> Arm:
     """``SYSTEM`` or ``SYSTEM/CONDITION``.
 
@@ -131,7 +137,25 @@ def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
             f"{plan.hash}; move {system} away or run it again"
         )
     rows = read_planned(plan, score_path(plan, system), plan.runs)
-    return {(row.id, row.run): row for row in rows}
+    return {(row.id, row.run): _lean(row) for row in rows}
+
+
+TELLING = "perspective"
+
+
+def _lean(row: Scored) -> Scored:
+    """The row without what no table asks for; of the parts only ``eval.metrics.applies`` does."""
+    known = row.parts.get(TELLING) is not None
+    return replace(row, note="", parts=TOLD if known else NOT_TOLD)
+
+
+TOLD: Mapping[str, float | None] = {TELLING: 0.0}
+NOT_TOLD: Mapping[str, float | None] = {}
+
+
+def across(row: Scored) -> str:
+    """What the requests of one story, variant and holder share under all conditions."""
+    return f"{row.story}:{row.variant}:{row.holder}"
 
 
 def across_conditions(rows: Rows, condition: str, name: str) -> dict[Key, Scored]:
@@ -139,7 +163,7 @@ def across_conditions(rows: Rows, condition: str, name: str) -> dict[Key, Scored
     found = {}
     for row in rows.values():
         if row.condition == condition:
-            shared = f"{row.story}:{row.variant}:{row.holder}"
+            shared = across(row)
             found[(shared, row.run)] = replace(row, id=shared, condition=name)
     return found
 

@@ -17,7 +17,7 @@ from eval.curves import Curve, read_curves
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
-from eval.pairing import load_rows
+from eval.pairing import load_rows, named_arm
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve, calendar_tables, turn_curves
 from eval.paper_checkpoints import checkpoint_tables
@@ -112,7 +112,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
             read_identity(plan.folder / "responses" / f"{name}.json") for name in names
         ),
         curves=tuple(read_curves(train_run)) if train_run else (),
-        cases=calendar_payload(plan, list(dict.fromkeys([base, trained, *shown])), rows),
+        cases=calendar_payload(plan, [named_arm(one) for one in arms], rows),
         versions=package_versions(),
     )
 
@@ -128,21 +128,23 @@ def systems_tables(
 ) -> list[SystemsTable]:
     """One table per condition: compared systems first, then others, then deterministic policies."""
     order = dict.fromkeys([base, trained, *sorted(rows)])
-    named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
-    for policy in POLICIES:
-        found = read_planned(plan, policy_path(plan, policy), [1])
-        named.append((policy, True, {(row.id, row.run): row for row in found}))
+    found: dict[str, list[SystemRow]] = {name: [] for name in plan.kinds}
+    for name in order:
+        _add_rows(found, plan, name, False, rows[name])
+    for policy in POLICIES:  # one at a time: each has as many rows as a system
+        read = read_planned(plan, policy_path(plan, policy), [1])
+        _add_rows(found, plan, policy, True, {(row.id, row.run): row for row in read})
     return [
-        SystemsTable(
-            condition,
-            _columns(kind),
-            tuple(
-                SystemRow(name, is_policy, _cells(held, condition, kind))
-                for name, is_policy, held in named
-            ),
-        )
+        SystemsTable(condition, _columns(kind), tuple(found[condition]))
         for condition, kind in plan.kinds.items()
     ]
+
+
+def _add_rows(
+    found: Mapping[str, list[SystemRow]], plan: Plan, name: str, is_policy: bool, rows: Rows
+) -> None:
+    for condition, kind in plan.kinds.items():
+        found[condition].append(SystemRow(name, is_policy, _cells(rows, condition, kind)))
 
 
 def _columns(kind: str) -> tuple[tuple[str, str, str], ...]:
