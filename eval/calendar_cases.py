@@ -1,7 +1,7 @@
 """Cases of a calendar plan: beliefs and plans entry by entry, with what was right."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from eval.cases import Answer, Case, chosen, outcomes, payload, verdict_of
@@ -41,15 +41,15 @@ def calendar_payload(plan: Plan, arms: Sequence[Arm], rows: Mapping[str, Rows]) 
     )
     chosen_places = chosen(found, held)
     examples = _examples(plan, {where[one][0] for where in places for one in chosen_places})
-    answers = [
+    streams = [
         _read_answers(plan, one, rows[one.system], [where[p] for p in chosen_places], examples)
         for one, where in zip(arms, places, strict=True)
     ]
     settings = _settings(arms[0], arms[1])
-    cases = [
-        _case(place, found[place], [one[n] for one in answers], settings)
-        for n, place in enumerate(chosen_places)
-    ]
+    cases = (
+        _case(place, found[place], answers, settings)
+        for place, *answers in zip(chosen_places, *streams, strict=True)
+    )
     names = [one.name for one in arms]
     return payload(cases, Counter(found.values()), names, graded=False, by_name=bool(settings))
 
@@ -77,7 +77,9 @@ def _case(place: Key, outcome: str, found: Sequence[tuple[Example, Answer]], set
         answer if example.id == first.id else replace(answer, asked=example.messages)
         for example, answer in found
     )
-    return Case(first, place[1], outcome, right_lines(parse(first.target)), answers, settings)
+    lines = right_lines(parse(first.target))
+    parse.cache_clear()  # it is for training, which meets its references again
+    return Case(first, place[1], outcome, lines, answers, settings)
 
 
 def _examples(plan: Plan, wanted: Set[str]) -> dict[str, Example]:
@@ -94,19 +96,18 @@ def _read_answers(
     rows: Rows,
     keys: Sequence[Key],
     examples: Mapping[str, Example],
-) -> list[tuple[Example, Answer]]:
+) -> Iterator[tuple[Example, Answer]]:
     """What one arm was asked and wrote in these cases, read again as scoring reads it."""
     path, identity, index = open_responses(plan, arm.system)
-    found = []
+    offsets = [index.offsets.get(key) for key in keys]
+    del index  # of every row of the log
     with path.open("rb") as log:
-        for key in keys:
-            offset = index.offsets.get(key)
+        for key, offset in zip(keys, offsets, strict=True):
             text = "" if offset is None else read_at(log, offset).text
             example = examples[key[0]]
             reference = parse(example.target)
             answer = _answer(arm.name, rows[key], text, reference, identity.prefilled_think)
-            found.append((example, answer))
-    return found
+            yield example, answer
 
 
 def _answer(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eval.figures import learning_curve_svg
 from eval.formatting import interval, number, p_value, signed
 from eval.measures import HEADLINE
 from eval.paper_checkpoints import recipe_lead
@@ -39,14 +38,18 @@ def _drawn(one: Mapping[str, Any]) -> bool:
 
 
 def _sections(report: Report) -> list[Section]:
-    drawing = learning_curve_svg(report.curves)
-    curve = f'<p class="sub">{CURVE_NOTE}</p><div class="curve">{drawing}</div>'
     systems = "".join(systems_table(table) for table in report.tables)
     found = [
         Section("measures", "All measures", paired_table(report)),
         Section("systems", "Systems and policies", f'<p class="sub">{SYSTEMS_NOTE}</p>{systems}'),
     ]
-    return [*found, Section("training", "How training went", curve)] if drawing else found
+    if report.curves:
+        from eval.figures import learning_curve_svg  # matplotlib costs memory and half a second
+
+        drawing = learning_curve_svg(report.curves)
+        curve = f'<p class="sub">{CURVE_NOTE}</p><div class="curve">{drawing}</div>'
+        found += [Section("training", "How training went", curve)] if drawing else []
+    return found
 
 
 CURVE_NOTE = (
