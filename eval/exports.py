@@ -76,6 +76,7 @@ def write_parquet(path: Path, csv_text: str) -> bool:
         import pyarrow.parquet as pq
     except ImportError:
         return False
+    pa.set_memory_pool(pa.system_memory_pool())  # no arenas of its own for some hundred rows
     types = [pa.float64()] * len(FIELDS) + [pa.int64()] * 2
     kinds = dict(zip((*FIELDS, "n", "planned"), types, strict=True))
     table = pc.read_csv(

@@ -15,6 +15,10 @@ from typing import Any
 
 REPLY = json.dumps(
     {
+        "id": "reply",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
         "choices": [
             {
                 "index": 0,
@@ -25,7 +29,7 @@ REPLY = json.dumps(
                 "finish_reason": "stop",
             }
         ],
-        "usage": {"prompt_tokens": 300, "completion_tokens": 60},
+        "usage": {"prompt_tokens": 300, "completion_tokens": 60, "total_tokens": 360},
     }
 ).encode()
 MODELS = b'{"data":[{"id":"m","root":"m","max_model_len":100000}]}'
