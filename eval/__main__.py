@@ -105,6 +105,11 @@ def _add_run(commands: Commands) -> None:
         metavar="REASON",
         help="why this system may read its prompts otherwise than the other systems",
     )
+    run.add_argument(
+        "--no-probe",
+        action="store_true",
+        help="do not send three prompts twice more at the end, to see if their texts come again",
+    )
     _add_estimate(run)
 
 
@@ -292,17 +297,22 @@ def _check_name(system: str) -> None:
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
+    from eval.determinism import probe
     from eval.runner import run_system
 
     engine = _engine(options, plan)
     try:
-        return await run_system(
+        outcome = await run_system(
             plan,
             options.system,
             engine,
             different_prompts=options.different_prompts,
             cache=options.cache,
         )
+        if outcome.states and not outcome.exit_code and not options.no_probe:
+            found = await probe(plan, options.system, engine)
+            outcome.notes = (*outcome.notes, *([found.words] if found else []))
+        return outcome
     finally:
         await engine.close()
 

@@ -125,7 +125,8 @@ def how(report: Report) -> list[tuple[str, str]]:
             (
                 f"system {one.system}",
                 f"{one.model} by {one.engine}, fingerprint {one.fingerprint}; "
-                f"{states}; {report.tokens[one.system]:,} tokens written",
+                f"{states}; {report.tokens[one.system]:,} tokens written"
+                f"{'; ' if report.probes[one.system] else ''}{report.probes[one.system]}",
             )
         )
     found.append(("versions", ", ".join(f"{name} {v}" for name, v in report.versions.items())))

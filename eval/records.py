@@ -6,6 +6,7 @@ Files of one plan folder::
     requests.jsonl          one `Example` a line                (plan)
     responses/SYSTEM.json   who answered: `Identity`            (run)
     responses/SYSTEM.prompts.json  hash and length of each prompt as rendered  (run)
+    responses/SYSTEM.probe.json    whether repeated prompts got the same text  (run)
     responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)

@@ -14,6 +14,7 @@ from configs.errors import UserError
 from eval.calendar_cases import calendar_payload
 from eval.compare import read_compared
 from eval.curves import Curve, read_curves
+from eval.determinism import probed
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
@@ -49,7 +50,8 @@ class SystemsTable:
 class Report:
     """All that the report shows. ``contrasts``: the rows of ``compare.json`` for the first trained
     arm; ``all_contrasts``: for every arm; ``recipes``: means over checkpoints. ``cases``: JSON of
-    the case browser; ``answers``: how they were asked for."""
+    the case browser; ``answers``: how they were asked for;
+    ``probes``: whether a system's texts come again."""
 
     title: str
     answers: str
@@ -67,6 +69,7 @@ class Report:
     states: Mapping[str, Mapping[str, int]]
     tokens: Mapping[str, int]
     identities: tuple[Identity, ...]
+    probes: Mapping[str, str]
     curves: tuple[Curve, ...]
     cases: str
     versions: Mapping[str, str]
@@ -111,6 +114,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         identities=tuple(
             read_identity(plan.folder / "responses" / f"{name}.json") for name in names
         ),
+        probes={name: probed(plan, name) for name in names},
         curves=tuple(read_curves(train_run)) if train_run else (),
         cases=calendar_payload(plan, [named_arm(one) for one in arms], rows),
         versions=package_versions(),

@@ -28,6 +28,7 @@ from eval.basis.compare import BETWEEN
 from eval.basis.paper import basis_curves, basis_tables
 from eval.compare import read_compared
 from eval.curves import Curve, read_curves
+from eval.determinism import probed
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
 from eval.pairing import load_rows
@@ -358,6 +359,7 @@ def facts(
     for name, tally in tallies.items():
         identity = read_identity(plan.folder / "responses" / f"{name}.json")
         found.append((f"system {name}", _system(identity, tally)))
+        found.append((f"probe of {name}", probed(plan, name)))
     found.append(("versions", _listed(package_versions())))
     return [(name, text) for name, text in found if text]
 
