@@ -105,6 +105,11 @@ def _add_run(commands: Commands) -> None:
         metavar="REASON",
         help="why this system may read its prompts otherwise than the other systems",
     )
+    run.add_argument(
+        "--no-probe",
+        action="store_true",
+        help="do not send three prompts twice more at the end, to see if their texts come again",
+    )
     _add_estimate(run)
 
 
@@ -140,14 +145,19 @@ def _add_score(commands: Commands) -> None:
 def _add_compare(commands: Commands) -> None:
     compare = _command(commands, "compare", "compare systems on matched pairs", "plan folder")
     compare.add_argument(
-        "--base", default="base", metavar="ARM", help="SYSTEM, or SYSTEM/CONDITION (default: base)"
+        "--base",
+        default="base",
+        metavar="ARM",
+        help="SYSTEM, SYSTEM/CONDITION, or the checkpoints of one recipe, seed by seed: "
+        "warm=warm-0,warm-1,warm-2 (default: base)",
     )
     compare.add_argument(
         "--trained",
         default=["trained"],
         metavar="ARM",
         nargs="+",
-        help="what is compared with the base, one or more (default: trained)",
+        help="what is compared with the base, one or more (default: trained); checkpoints of a "
+        "recipe (grpo=grpo-0,grpo-1,grpo-2) meet the base, or as many of its checkpoints in order",
     )
     compare.add_argument(
         "--margin",
@@ -287,17 +297,22 @@ def _check_name(system: str) -> None:
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
+    from eval.determinism import probe
     from eval.runner import run_system
 
     engine = _engine(options, plan)
     try:
-        return await run_system(
+        outcome = await run_system(
             plan,
             options.system,
             engine,
             different_prompts=options.different_prompts,
             cache=options.cache,
         )
+        if outcome.states and not outcome.exit_code and not options.no_probe:
+            found = await probe(plan, options.system, engine)
+            outcome.notes = (*outcome.notes, *([found.words] if found else []))
+        return outcome
     finally:
         await engine.close()
 
@@ -420,10 +435,30 @@ def _compare(options: argparse.Namespace) -> int:
         print(f"warning: {text}", file=sys.stderr)
     shown = [one for one in found["contrasts"] if one["primary"] and not found.get("withheld")]
     if shown:
-        print(f"{plan.folder.name}: {options.trained} against {options.base}, {plan.answer_form}")
+        trained = ", ".join(options.trained)
+        print(f"{plan.folder.name}: {trained} against {options.base}, {plan.answer_form}")
     for one in shown:
         print(_contrast_line(one))
+    for one in found["recipes"] if shown else ():
+        if one["primary"]:
+            print(_recipe_line(one))
     return 0
+
+
+def _recipe_line(one: Mapping[str, Any]) -> str:
+    from eval.formatting import p_value, signed
+    from eval.paper_checkpoints import each
+
+    shown = [signed(one[name], one["unit"]) for name in ("difference", "low", "high")]
+    base, trained = one["arms"]
+    df = "n/a" if one["df"] is None else f"{one['df']:.1f}"
+    why = f" ({one['reason']})" if one["reason"] else ""
+    return (
+        f"{trained} - {base} over {len(one['members'])} checkpoints ({each(one)}), {one['label']} "
+        f"({one['condition']}): {shown[0]} [{shown[1]}, {shown[2]}] p {p_value(one['p'])} (Holm "
+        f"{p_value(one['p_holm'])}), df {df}, n {one['items']}, {one['clusters']} tasks: "
+        f"{one['verdict']}{why}"
+    )
 
 
 def _contrast_line(one: Mapping[str, Any]) -> str:

@@ -43,7 +43,8 @@
   }
 
   function texts(one) {
-    const held = one.messages.map((message) => message[1]).concat(one.right, one.answers.map((a) => a.text));
+    const asked = one.messages.concat(...one.answers.map((a) => a.asked));
+    const held = asked.map((message) => message[1]).concat(one.right, one.answers.map((a) => a.text));
     return one.id + "\n" + held.map((n) => data.texts[n]).join("\n");
   }
 
@@ -96,7 +97,21 @@
     one.answers.forEach((answer, who) => cards.append(card(data.systems[who], answer)));
     view.append(cards);
     view.append(folded("A right answer", data.texts[one.right], false));
-    for (const [role, text] of one.messages) view.append(folded("Shown as " + role, data.texts[text], role !== "system"));
+    // Two settings of one request: what each was asked stands in its own column.
+    const own = one.answers.some((answer) => answer.asked.length);
+    if (!own) return view.append(...shownTo(one.messages));
+    const asked = make("div", undefined, "cards");
+    one.answers.forEach((answer, who) => {
+      const box = make("section", undefined, "card asked");
+      const messages = answer.asked.length ? answer.asked : one.messages;
+      box.append(make("header", data.systems[who]), ...shownTo(messages));
+      asked.append(box);
+    });
+    view.append(asked);
+  }
+
+  function shownTo(messages) {
+    return messages.map(([role, text]) => folded("Shown as " + role, data.texts[text], role !== "system"));
   }
 
   function card(name, answer) {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eval.metrics import Rows
 from eval.records import COMPLETE, Key, Scored, sha256
-from tasks.example import Example
+from tasks.example import Example, Message
 
 MAX_CASES = 1_500
 MAX_BYTES = 6_000_000  # of the whole sample, as JSON
@@ -40,8 +40,9 @@ GRADED = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one system wrote. ``stated``: its entries as ``Detail.lines`` has them, ``marks``: which
-    of them are right; both empty where there is no answer in them."""
+    """What one system wrote. ``stated``: its entries as ``Case.lines`` has them, ``marks``: which
+    of them are right; both empty where there is no answer in them. ``asked``: what it was asked
+    where that is not the case's request, but another setting of it."""
 
     system: str
     state: str
@@ -49,17 +50,22 @@ class Answer:
     text: str
     stated: tuple[tuple[str, ...], ...] = ()
     marks: tuple[tuple[bool, ...], ...] = ()
+    asked: Sequence[Message] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request in one run. ``lines``: name and right entries of each line of an answer."""
+    """One request in one run. ``lines``: name and right entries of each line of an answer.
+
+    ``settings``: names both conditions where two settings of a request are compared.
+    """
 
     example: Example
     run: int
     outcome: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
     answers: tuple[Answer, ...]
+    settings: str = ""
 
 
 def outcome(base: float | None, trained: float | None) -> str:
@@ -97,20 +103,26 @@ def _hashed(key: Key) -> str:
 
 
 def payload(
-    cases: Sequence[Case], counts: Mapping[str, int], names: Sequence[str], graded: bool
+    cases: Iterable[Case],
+    counts: Mapping[str, int],
+    names: Sequence[str],
+    graded: bool,
+    by_name: bool = False,
 ) -> str:
     """The sample as JSON text that may stand in a ``script`` element of type application/json.
 
     ``cases`` in the order of ``chosen``: those that pass the budget of bytes are left out.
-    ``names``: the systems; texts that repeat are held once.
+    ``names``: the systems; texts that repeat are held once. ``by_name``: outcomes name the first
+    two of them, where "base" and "trained" would mislead.
     """
     texts: dict[str, int] = {}
-    kept, size = [], 0
+    kept: list[tuple[int, str]] = []  # as text: a tree of lists takes ten times the memory
+    size = 0
     for case in cases:
         before = len(texts)
-        row = _row(case, texts)
+        row = _compact(_row(case, texts))
         fresh = list(texts)[before:]
-        cost = len(json.dumps(row)) + sum(len(json.dumps(text)) for text in fresh)
+        cost = len(row) + sum(len(json.dumps(text)) for text in fresh)
         if size + cost > MAX_BYTES:
             for text in fresh:
                 del texts[text]
@@ -119,15 +131,22 @@ def payload(
         kept.append((OUTCOMES.index(case.outcome), row))
     kept.sort(key=lambda one: one[0])
     labels = [GRADED.get(name, name) if graded else name for name in OUTCOMES]
+    if by_name:
+        names_of = dict(zip(("base", "trained"), names, strict=False))
+        labels = [" ".join(names_of.get(word, word) for word in one.split()) for one in labels]
     whole = {
         "systems": list(names),
         "outcomes": labels,
         "keys": list(OUTCOMES),
         "counts": [counts.get(name, 0) for name in OUTCOMES],
         "texts": list(texts),
-        "cases": [row for _, row in kept],
     }
-    return inert(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
+    rows = ",".join(row for _, row in kept)
+    return inert(f'{_compact(whole)[:-1]},"cases":[{rows}]}}')
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def inert(text: str) -> str:
@@ -146,7 +165,7 @@ def _row(case: Case, texts: dict[str, int]) -> dict[str, object]:
         "id": one.id,
         "run": case.run,
         "outcome": OUTCOMES.index(case.outcome),
-        "condition": one.condition,
+        "condition": case.settings or one.condition,
         "variant": one.variant,
         "holder": one.holder,
         "turns": one.turns,
@@ -161,6 +180,7 @@ def _row(case: Case, texts: dict[str, int]) -> dict[str, object]:
                 "text": held(answer.text),
                 "stated": [list(line) for line in answer.stated],
                 "marks": [[int(mark) for mark in line] for line in answer.marks],
+                "asked": [[one["role"], held(one["content"])] for one in answer.asked],
             }
             for answer in case.answers
         ],

@@ -137,7 +137,7 @@ def contrast(
     low, high = (estimate.low, estimate.high) if estimate and shown else (None, None)
     p = test.p if test and found.interval and found.interval.clusters > 1 else None
     bounded = measure.unit != "count" and plain
-    low_bound, high_bound = _bounds(planned) if bounded else (None, None)
+    low_bound, high_bound = bounds(planned) if bounded else (None, None)
     runs = sorted({pair.key[1] for pair in planned})
     table = balanced(common, runs)
     repeated = five_runs(table) if table else None
@@ -181,7 +181,7 @@ def contrast(
         support=support_hash(pair.key for pair in common),
         bound_low=low_bound,
         bound_high=high_bound,
-        if_incomplete_wrong=_incomplete_wrong(planned, measure) if bounded else None,
+        if_incomplete_wrong=incomplete_wrong(planned, measure) if bounded else None,
         counts=counts,
         n10_expected=n10,
         n01_expected=n01,
@@ -231,7 +231,7 @@ def _mean(values: Iterable[float | None]) -> float:
 def _reason(planned: list[Pair], estimate: Interval | None, measure: Measure) -> str:
     """Why something is None; empty when nothing is."""
     if estimate is None:
-        return _why_nothing(planned)
+        return why_nothing(planned)
     if estimate.clusters == 1:
         return "1 source task: neither an interval nor a test"
     if estimate.se is not None and estimate.se <= 1e-12:
@@ -242,7 +242,8 @@ def _reason(planned: list[Pair], estimate: Interval | None, measure: Measure) ->
     return ""
 
 
-def _why_nothing(planned: list[Pair]) -> str:
+def why_nothing(planned: Sequence[Pair]) -> str:
+    """Why no cell has a value of both systems."""
     base = sum(pair.base is not None for pair in planned)
     trained = sum(pair.trained is not None for pair in planned)
     if not planned:
@@ -265,7 +266,7 @@ def _equivalence(
     return equivalence(estimate, margin)
 
 
-def _bounds(planned: list[Pair]) -> tuple[float | None, float | None]:
+def bounds(planned: Sequence[Pair]) -> tuple[float | None, float | None]:
     """The difference over all planned cells with every missing value at its worst, at its best."""
     if not planned:
         return None, None
@@ -276,7 +277,8 @@ def _bounds(planned: list[Pair]) -> tuple[float | None, float | None]:
     return low / len(planned), high / len(planned)
 
 
-def _incomplete_wrong(planned: list[Pair], measure: Measure) -> float | None:
+def incomplete_wrong(planned: Sequence[Pair], measure: Measure) -> float | None:
+    """The same where such a value counts as wrong."""
     wrong = 0.0 if measure.higher_is_better else 1.0
     if not planned:
         return None

@@ -10,7 +10,7 @@ from html import escape
 
 from eval.compare import summed
 from eval.formatting import interval, p_value, signed
-from eval.paper import Row, arms, where
+from eval.paper import Row, adjusted_p, arms, where
 from eval.paper_calendar import Point, TurnCurve
 from eval.records import COMPLETE
 
@@ -75,14 +75,13 @@ def _forest_row(one: Row, reach: float, count: int, several: bool) -> str:
     middle = _x(one["difference"], reach)
     filled = "filled" if one["primary"] else "hollow"
     name = f"{arms(one)}: {where(one)}" if several else where(one)
-    adjusted = one["p_max_t"] if one["primary"] else one["q"]
     return (
         f'<tr class="{"main" if one["primary"] else ""}"><td>{escape(name)}</td><td class="plot">'
         f'<svg viewBox="0 0 400 26" role="img" aria-label="{escape(where(one))}: '
         f'{signed(one["difference"], one["unit"])}, {escape(interval(one))}">{grid}{bar}'
         f'<circle cx="{middle:.1f}" cy="13" r="5" class="{kind} {filled}"/></svg></td>'
         f'<td class="{kind}">{signed(one["difference"], one["unit"])}</td>'
-        f"<td>{escape(interval(one))}</td><td>{escape(p_value(adjusted))}</td>"
+        f"<td>{escape(interval(one))}</td><td>{escape(p_value(adjusted_p(one)))}</td>"
         f"<td>{escape(one['verdict'])}</td></tr>"
     )
 

@@ -6,7 +6,7 @@ paper, or rows of two plans in one frame, have no page title to say it.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +65,32 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """The rows of the CSV, typed; False where pyarrow is not installed."""
+def write_parquet(path: Path, csv_text: str) -> bool:
+    """What ``to_csv`` gave, typed; False where pyarrow is not installed.
+
+    Read by Arrow from the text: from Python values it would import pandas, 48 MB.
+    """
     try:
         import pyarrow as pa
+        import pyarrow.csv as pc
         import pyarrow.parquet as pq
     except ImportError:
         return False
+    pa.set_memory_pool(pa.system_memory_pool())  # no arenas of its own for some hundred rows
     types = [pa.float64()] * len(FIELDS) + [pa.int64()] * 2
-    names = (*FIELDS, "n", "planned")
-    kinds = dict(zip(names, types, strict=True))
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    kinds = dict(zip((*FIELDS, "n", "planned"), types, strict=True))
+    table = pc.read_csv(
+        io.BytesIO(csv_text.encode()),
+        read_options=pc.ReadOptions(use_threads=False),
+        parse_options=pc.ParseOptions(newlines_in_values=True),
+        convert_options=pc.ConvertOptions(
+            column_types={name: kinds.get(name, pa.string()) for name in COLUMNS},
+            null_values=[""],
+            strings_can_be_null=False,
+        ),
+    )
     part = path.with_name(path.name + ".part")
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+    pq.write_table(table, part)
     part.replace(path)
     return True
 

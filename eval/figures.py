@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eval.curves import Curve
+from eval.formatting import NEUTRAL, colour, place
 
 INK = "#123457"  # replaced by currentColor
-BETTER, WORSE, NEUTRAL = "#2a78c8", "#c8641e", "#7a7f87"
 LINES = ("#2a78c8", "#c8641e", "#3c9a5f", "#8a5fc0", "#b8942a", "#7a7f87")
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "beliefrl",
@@ -149,17 +149,8 @@ def _draw_forest(ax: Axes, contrasts: Sequence[Mapping[str, Any]]) -> None:
     labels = [place(one) for one in reversed(contrasts)]
     ax.set_yticks(range(len(contrasts)), labels)
     ax.set_ylim(-0.6, len(contrasts) - 0.4)
-    ax.set_xlabel("difference, trained minus base, with 95 % interval over source tasks")
+    several = any("members" in one for one in contrasts)
+    over = "source tasks and checkpoints" if several else "source tasks"
+    ax.set_xlabel(f"difference, trained minus base, with 95 % interval over {over}")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-
-
-def place(contrast: Mapping[str, Any]) -> str:
-    """The name of a row: label and condition."""
-    where = "" if contrast["condition"] == "all" else f" ({contrast['condition']})"
-    return f"{contrast['label']}{where}"
-
-
-def colour(verdict: str) -> str:
-    """Blue for better, orange for worse, grey for everything not shown to be either."""
-    return {"better": BETTER, "worse": WORSE}.get(verdict, NEUTRAL)

@@ -1,9 +1,10 @@
 """Answers that another harness collected -> responses of a system, for ``score`` and ``compare``.
 
 Read are a samples file of lm-evaluation-harness (``--log_samples``, JSON lines) and an eval log of
-Inspect in its JSON form (``inspect log convert --to json``). An item matches a request by its id
-(``doc["id"]``, sample ``id``), and must have asked the same: the messages are compared. What the
-log does not say stays unknown, and is said: it has no seeds of ours and no rendered prompts.
+Inspect in its JSON form (``inspect log dump``, or ``log convert --to json``). An item matches a
+request by its id (``doc["id"]``, ``doc["info"]["id"]`` in rows of ``tasks.export``, sample ``id``),
+and must have asked the same: the messages are compared. What the log does not say stays unknown,
+and is said: it has no seeds of ours and no rendered prompts.
 """
 
 import hashlib
@@ -88,7 +89,10 @@ def read_log(path: Path, assume_finished: bool) -> tuple[list[ForeignAnswer], st
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path}: not a text file that can be read; name the log") from None
+        raise UserError(
+            f"{path}: not a text file that can be read; convert an .eval file with `inspect log "
+            "dump FILE > log.json`"
+        ) from None
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -101,7 +105,7 @@ def read_log(path: Path, assume_finished: bool) -> tuple[list[ForeignAnswer], st
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise UserError(
             f"{path}: neither a samples file of lm-evaluation-harness nor an Inspect log in JSON; "
-            "convert an .eval file with `inspect log convert --to json`"
+            "convert an .eval file with `inspect log dump FILE > log.json`"
         ) from None
 
 
@@ -111,7 +115,8 @@ def _from_lm_eval(text: str, assume_finished: bool) -> Iterator[ForeignAnswer]:
     seen: set[str] = set()
     for line in text.splitlines():
         row = json.loads(line)
-        name = str(row["doc"]["id"])
+        doc = row["doc"]
+        name = str(doc["id"] if "id" in doc else doc["info"]["id"])
         if name in seen:  # the same replies under another filter
             continue
         seen.add(name)

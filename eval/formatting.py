@@ -1,4 +1,4 @@
-"""Numbers as a reader sees them: percentages, signs, p values, intervals."""
+"""Numbers as a reader sees them: percentages, signs, p values, intervals; names and colours."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 MINUS = "\N{MINUS SIGN}"
 DIGITS = {"hit": 1, "part": 2, "score": 3, "count": 2}  # decimals by unit of measure
 PERCENT = frozenset({"hit", "part"})
+BETTER, WORSE, NEUTRAL = "#2a78c8", "#c8641e", "#7a7f87"
 
 
 def number(value: float | None, unit: str, bare: bool = False) -> str:
@@ -42,3 +43,14 @@ def interval(one: Mapping[str, Any]) -> str:
     if one["low"] is None:
         return "n/a"
     return f"{signed(one['low'], one['unit'])} to {signed(one['high'], one['unit'])}"
+
+
+def place(contrast: Mapping[str, Any]) -> str:
+    """The name of a row: label and condition."""
+    where = "" if contrast["condition"] == "all" else f" ({contrast['condition']})"
+    return f"{contrast['label']}{where}"
+
+
+def colour(verdict: str) -> str:
+    """Blue for better, orange for worse, grey for everything not shown to be either."""
+    return {"better": BETTER, "worse": WORSE}.get(verdict, NEUTRAL)

@@ -78,25 +78,40 @@ def sign_flip(cluster_sums: Array) -> SignFlip:
     count = len(cluster_sums)
     observed = abs(float(cluster_sums.sum()))
     tolerance = 1e-9 * max(1.0, float(np.abs(cluster_sums).sum()))
-    if count <= EXACT_CLUSTERS:
-        reached = int((np.abs(every_sign(count) @ cluster_sums) >= observed - tolerance).sum())
+    exact = count <= EXACT_CLUSTERS
+    sums = flipped(every_sign(count) if exact else drawn_signs(count), cluster_sums)
+    reached = int((np.abs(sums) >= observed - tolerance).sum())
+    if exact:
         return SignFlip(reached / 2**count, True, 2**count)
-    reached = int((np.abs(drawn_signs(count) @ cluster_sums) >= observed - tolerance).sum())
     return SignFlip((1 + reached) / (1 + NUM_FLIPS), False, NUM_FLIPS)
 
 
-@lru_cache(maxsize=4)
-def every_sign(count: int) -> Array:
-    """(2^count, count) of +1 and -1: all sign vectors."""
-    codes = np.arange(2**count, dtype=np.int64)[:, None] >> np.arange(count)
-    return np.asarray(1.0 - 2.0 * (codes & 1), dtype=np.float64)
+Signs = npt.NDArray[np.int8]  # (flips, clusters) of +1 and -1
+BLOCK = 1_024  # flips multiplied at once: as float64 all of them would be tens of megabytes
+
+
+def flipped(signs: Signs, sums: Array) -> Array:
+    """``sums`` (clusters,) or (clusters, contrasts) under each sign vector: (flips, ...)."""
+    parts = [signs[n : n + BLOCK].astype(np.float64) @ sums for n in range(0, len(signs), BLOCK)]
+    return np.concatenate(parts)
 
 
 @lru_cache(maxsize=4)
-def drawn_signs(count: int) -> Array:
-    """(NUM_FLIPS, count) of +1 and -1, the same each time; contrasts share them."""
+def every_sign(count: int) -> Signs:
+    """(2^count, count): all sign vectors."""
+    codes = np.arange(2**count, dtype=np.int32)[:, None] >> np.arange(count, dtype=np.int32)
+    return (1 - 2 * (codes & 1)).astype(np.int8)
+
+
+@lru_cache(maxsize=4)
+def drawn_signs(count: int) -> Signs:
+    """(NUM_FLIPS, count): sign vectors, the same each time; contrasts share them."""
     rng = np.random.default_rng(FLIP_SEED)
-    return np.asarray(1.0 - 2.0 * rng.integers(0, 2, size=(NUM_FLIPS, count)), dtype=np.float64)
+    signs = np.empty((NUM_FLIPS, count), dtype=np.int8)
+    for n in range(0, NUM_FLIPS, BLOCK):
+        rows = signs[n : n + BLOCK]
+        rows[:] = 1 - 2 * rng.integers(0, 2, size=rows.shape)
+    return signs
 
 
 def mcnemar_mid_p(n10: int, n01: int) -> float:

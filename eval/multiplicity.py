@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eval.intervals import EXACT_CLUSTERS, NUM_FLIPS, Array, drawn_signs, every_sign
+from eval.intervals import EXACT_CLUSTERS, NUM_FLIPS, Array, drawn_signs, every_sign, flipped
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -51,7 +51,7 @@ def max_t(sums: Sequence[Mapping[str, float]]) -> list[float]:
     observed = np.abs(scaled.sum(axis=0)) - 1e-9
     exact = len(names) <= EXACT_CLUSTERS
     signs = every_sign(len(names)) if exact else drawn_signs(len(names))
-    largest: Array = np.abs(signs @ scaled).max(axis=1)
+    largest: Array = np.abs(flipped(signs, scaled)).max(axis=1)
     reached = [int((largest >= one).sum()) for one in observed]
     if exact:
         return [count / len(signs) for count in reached]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eval.figures import learning_curve_svg
 from eval.formatting import interval, number, p_value, signed
 from eval.measures import HEADLINE
+from eval.paper_checkpoints import recipe_lead
 from eval.report import Report
 from eval.sheet import Section, Sheet
 from eval.sheet import html as sheet_html
@@ -20,7 +20,7 @@ def html(report: Report) -> str:
             lead=headline(report),
             basis=basis(report),
             warnings=report.warnings,
-            forest=[one for one in report.all_contrasts if _drawn(one)],
+            forest=[one for one in (*report.recipes, *report.all_contrasts) if _drawn(one)],
             coverage=report.coverage,
             curves=report.turn_curves,
             tables=report.paper,
@@ -38,14 +38,18 @@ def _drawn(one: Mapping[str, Any]) -> bool:
 
 
 def _sections(report: Report) -> list[Section]:
-    drawing = learning_curve_svg(report.curves)
-    curve = f'<p class="sub">{CURVE_NOTE}</p><div class="curve">{drawing}</div>'
     systems = "".join(systems_table(table) for table in report.tables)
     found = [
         Section("measures", "All measures", paired_table(report)),
         Section("systems", "Systems and policies", f'<p class="sub">{SYSTEMS_NOTE}</p>{systems}'),
     ]
-    return [*found, Section("training", "How training went", curve)] if drawing else found
+    if report.curves:
+        from eval.figures import learning_curve_svg  # matplotlib costs memory and half a second
+
+        drawing = learning_curve_svg(report.curves)
+        curve = f'<p class="sub">{CURVE_NOTE}</p><div class="curve">{drawing}</div>'
+        found += [Section("training", "How training went", curve)] if drawing else []
+    return found
 
 
 CURVE_NOTE = (
@@ -62,6 +66,8 @@ SYSTEMS_NOTE = (
 
 def headline(report: Report) -> tuple[str, str, str]:
     """The first sentence in three parts, the middle one to be stressed."""
+    if report.recipes:
+        return recipe_lead(report.recipes[0])[0]
     one = report.contrasts[0]
     names = f"{report.trained} against {report.base} in {one['label']}:"
     if one["difference"] is None:
@@ -83,6 +89,8 @@ VERDICTS = {
 
 def basis(report: Report) -> str:
     """What the first number rests on."""
+    if report.recipes:
+        return recipe_lead(report.recipes[0])[1]
     one, facts = report.contrasts[0], report.plan_facts
     parts = [
         f"{number(one['base'], one['unit'])} became {number(one['trained'], one['unit'])}",
@@ -117,7 +125,8 @@ def how(report: Report) -> list[tuple[str, str]]:
             (
                 f"system {one.system}",
                 f"{one.model} by {one.engine}, fingerprint {one.fingerprint}; "
-                f"{states}; {report.tokens[one.system]:,} tokens written",
+                f"{states}; {report.tokens[one.system]:,} tokens written"
+                f"{'; ' if report.probes[one.system] else ''}{report.probes[one.system]}",
             )
         )
     found.append(("versions", ", ".join(f"{name} {v}" for name, v in report.versions.items())))

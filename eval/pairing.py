@@ -32,6 +32,71 @@ class Arm:
         return f"{self.system}/{self.condition}" if self.condition else self.system
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side as asked for: one arm, or the checkpoints of one recipe, training seed by seed."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    is_recipe: bool
+
+
+def read_side(plan: Plan, text: str, option: str) -> Side:
+    """An arm, or a recipe: ``NAME=SYSTEM,SYSTEM,...``, with ``/CONDITION`` after the last.
+
+    Raises ``UserError``.
+    """
+    name, equals, rest = text.partition("=")
+    if not equals:
+        arm = read_arm(plan, text, option)
+        return Side(arm.name, (arm,), False)
+    members, slash, condition = rest.partition("/")
+    names = members.split(",")
+    if not name or not all(names) or len(set(names)) < len(names):
+        raise UserError(
+            f"{option} {text!r}: write a recipe as NAME=SYSTEM,SYSTEM,... with its checkpoints, "
+            "each once"
+        )
+    arms = tuple(read_arm(plan, f"{one}{slash}{condition}", option) for one in names)
+    return Side(f"{name}{slash}{condition}", arms, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Two sides and which of their arms meet, base first."""
+
+    base: Side
+    trained: Side
+    pairs: tuple[tuple[Arm, Arm], ...]
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether checkpoints were named as such, be it one."""
+        return self.base.is_recipe or self.trained.is_recipe
+
+
+def met(base: Side, trained: Side) -> Match:
+    """Arms meet in their order, or the single one of a side meets each of the other.
+
+    Raises ``UserError`` for other numbers.
+    """
+    ours, theirs = len(trained.arms), len(base.arms)
+    if 1 not in (ours, theirs) and ours != theirs:
+        raise UserError(
+            f"{base.name} has {theirs} checkpoints, {trained.name} {ours}; name as many, so that "
+            "they pair off by training seed, or one for all"
+        )
+    most = max(ours, theirs)
+    pairs = zip(base.arms * (most // theirs), trained.arms * (most // ours), strict=True)
+    return Match(base, trained, tuple(pairs))
+
+
+def named_arm(text: str) -> Arm:
+    """The arm of a name, ``SYSTEM`` or ``SYSTEM/CONDITION``, that was checked when compared."""
+    system, _, condition = text.partition("/")
+    return Arm(system, condition)
+
+
 def read_arm(plan: Plan, text: str, option: str) -> Arm:
     """``SYSTEM`` or ``SYSTEM/CONDITION``.
 
@@ -72,7 +137,25 @@ def load_rows(plan: Plan, system: str) -> dict[Key, Scored]:
             f"{plan.hash}; move {system} away or run it again"
         )
     rows = read_planned(plan, score_path(plan, system), plan.runs)
-    return {(row.id, row.run): row for row in rows}
+    return {(row.id, row.run): _lean(row) for row in rows}
+
+
+TELLING = "perspective"
+
+
+def _lean(row: Scored) -> Scored:
+    """The row without what no table asks for; of the parts only ``eval.metrics.applies`` does."""
+    known = row.parts.get(TELLING) is not None
+    return replace(row, note="", parts=TOLD if known else NOT_TOLD)
+
+
+TOLD: Mapping[str, float | None] = {TELLING: 0.0}
+NOT_TOLD: Mapping[str, float | None] = {}
+
+
+def across(row: Scored) -> str:
+    """What the requests of one story, variant and holder share under all conditions."""
+    return f"{row.story}:{row.variant}:{row.holder}"
 
 
 def across_conditions(rows: Rows, condition: str, name: str) -> dict[Key, Scored]:
@@ -80,7 +163,7 @@ def across_conditions(rows: Rows, condition: str, name: str) -> dict[Key, Scored
     found = {}
     for row in rows.values():
         if row.condition == condition:
-            shared = f"{row.story}:{row.variant}:{row.holder}"
+            shared = across(row)
             found[(shared, row.run)] = replace(row, id=shared, condition=name)
     return found
 

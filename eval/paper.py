@@ -82,6 +82,13 @@ def arms(one: Row) -> str:
     return f"{one['arms'][1]} \N{MINUS SIGN} {one['arms'][0]}"
 
 
+def adjusted_p(one: Row) -> float | None:
+    """The adjusted p of a declared contrast (max-T; Holm for recipes), the q of another."""
+    if not one["primary"]:
+        return one["q"]  # type: ignore[no-any-return]
+    return one["p_holm" if "members" in one else "p_max_t"]  # type: ignore[no-any-return]
+
+
 def where(one: Row) -> str:
     """Label, condition and variant of a contrast, without what is ``all``."""
     parts = [one[name] for name in ("condition", "variant") if one[name] != "all"]

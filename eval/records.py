@@ -6,6 +6,7 @@ Files of one plan folder::
     requests.jsonl          one `Example` a line                (plan)
     responses/SYSTEM.json   who answered: `Identity`            (run)
     responses/SYSTEM.prompts.json  hash and length of each prompt as rendered  (run)
+    responses/SYSTEM.probe.json    whether repeated prompts got the same text  (run)
     responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
@@ -288,10 +289,11 @@ def read_scores(path: Path) -> Iterator[Scored]:
     """Stream the scores of one system."""
     if not path.exists():
         raise UserError(f"{path}: not there; `python -m eval score` writes it")
+    held: Held = {}
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             place = f"{path}:{number}"
-            yield _shared(_checked(decode(line, Scored, place), place))
+            yield _shared(_checked(decode(line, Scored, place), place), held)
 
 
 def _checked(row: Scored, place: str) -> Scored:
@@ -310,9 +312,14 @@ def _checked(row: Scored, place: str) -> Scored:
     return row
 
 
-def _shared(row: Scored) -> Scored:
-    """The same row with one copy of each repeated text: tables hold tens of thousands of rows."""
+Held = dict[tuple[str | float | None, ...], Mapping[str, Any]]
+
+
+def _shared(row: Scored, held: Held) -> Scored:
+    """The same row with one copy of each text and of each set of numbers that repeat in a file:
+    tables hold tens of thousands of rows."""
     texts = {name: sys.intern(str(getattr(row, name))) for name in REPEATED}
-    parts = {sys.intern(name): found for name, found in row.parts.items()}
-    measures = {sys.intern(name): found for name, found in row.measures.items()}
+    parts, measures = (
+        held.setdefault((*found, *found.values()), found) for found in (row.parts, row.measures)
+    )
     return replace(row, **texts, parts=parts, measures=measures)  # type: ignore[arg-type]

@@ -14,12 +14,14 @@ from configs.errors import UserError
 from eval.calendar_cases import calendar_payload
 from eval.compare import read_compared
 from eval.curves import Curve, read_curves
+from eval.determinism import probed
 from eval.measures import ALL as MEASURES_BY_NAME
 from eval.measures import ANSWERED, HEADLINE, MEASURES, REWARD
 from eval.metrics import ALL, Group, Rows, Summary, matched, pass_power, summarize
-from eval.pairing import load_rows
+from eval.pairing import load_rows, named_arm
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve, calendar_tables, turn_curves
+from eval.paper_checkpoints import checkpoint_tables
 from eval.plan import Plan
 from eval.records import Identity, read_identity, read_json
 from eval.scoring import policy_path, read_planned, read_tally, systems
@@ -47,8 +49,9 @@ class SystemsTable:
 @dataclass(frozen=True, slots=True)
 class Report:
     """All that the report shows. ``contrasts``: the rows of ``compare.json`` for the first trained
-    arm; ``all_contrasts``: for every arm. ``cases``: JSON of the case browser;
-    ``answers``: how they were asked for."""
+    arm; ``all_contrasts``: for every arm; ``recipes``: means over checkpoints. ``cases``: JSON of
+    the case browser; ``answers``: how they were asked for;
+    ``probes``: whether a system's texts come again."""
 
     title: str
     answers: str
@@ -57,6 +60,7 @@ class Report:
     trained: str
     contrasts: tuple[Mapping[str, Any], ...]
     all_contrasts: tuple[Mapping[str, Any], ...]
+    recipes: tuple[Mapping[str, Any], ...]
     coverage: tuple[Mapping[str, Any], ...]
     paper: tuple[PaperTable, ...]
     turn_curves: tuple[TurnCurve, ...]
@@ -65,6 +69,7 @@ class Report:
     states: Mapping[str, Mapping[str, int]]
     tokens: Mapping[str, int]
     identities: tuple[Identity, ...]
+    probes: Mapping[str, str]
     curves: tuple[Curve, ...]
     cases: str
     versions: Mapping[str, str]
@@ -82,6 +87,7 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
     rows = {name: load_rows(plan, name) for name in names}
     base, trained = compared["base"]["system"], compared["trained"]["system"]
     arms, contrasts = compared["arms"], tuple(compared["contrasts"])
+    recipes = tuple(compared["recipes"])
     first = tuple(one for one in contrasts if one["arms"] == arms[:2])
     shown = {arm.partition("/")[0]: rows[arm.partition("/")[0]] for arm in arms}
     tallies = {name: read_tally(plan, name) for name in names}
@@ -93,8 +99,10 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         trained=arms[1],
         contrasts=first,
         all_contrasts=contrasts,
+        recipes=recipes,
         coverage=tuple(compared["coverage"]),
         paper=(
+            *checkpoint_tables(recipes),
             *calendar_tables(shown, plan.kinds, contrasts),
             *shared_tables(contrasts, compared["coverage"]),
         ),
@@ -106,8 +114,9 @@ def gather(plan: Plan, train_run: Path | None) -> Report:
         identities=tuple(
             read_identity(plan.folder / "responses" / f"{name}.json") for name in names
         ),
+        probes={name: probed(plan, name) for name in names},
         curves=tuple(read_curves(train_run)) if train_run else (),
-        cases=calendar_payload(plan, list(dict.fromkeys([base, trained, *shown])), rows),
+        cases=calendar_payload(plan, [named_arm(one) for one in arms], rows),
         versions=package_versions(),
     )
 
@@ -123,21 +132,23 @@ def systems_tables(
 ) -> list[SystemsTable]:
     """One table per condition: compared systems first, then others, then deterministic policies."""
     order = dict.fromkeys([base, trained, *sorted(rows)])
-    named: list[tuple[str, bool, Rows]] = [(name, False, rows[name]) for name in order]
-    for policy in POLICIES:
-        found = read_planned(plan, policy_path(plan, policy), [1])
-        named.append((policy, True, {(row.id, row.run): row for row in found}))
+    found: dict[str, list[SystemRow]] = {name: [] for name in plan.kinds}
+    for name in order:
+        _add_rows(found, plan, name, False, rows[name])
+    for policy in POLICIES:  # one at a time: each has as many rows as a system
+        read = read_planned(plan, policy_path(plan, policy), [1])
+        _add_rows(found, plan, policy, True, {(row.id, row.run): row for row in read})
     return [
-        SystemsTable(
-            condition,
-            _columns(kind),
-            tuple(
-                SystemRow(name, is_policy, _cells(held, condition, kind))
-                for name, is_policy, held in named
-            ),
-        )
+        SystemsTable(condition, _columns(kind), tuple(found[condition]))
         for condition, kind in plan.kinds.items()
     ]
+
+
+def _add_rows(
+    found: Mapping[str, list[SystemRow]], plan: Plan, name: str, is_policy: bool, rows: Rows
+) -> None:
+    for condition, kind in plan.kinds.items():
+        found[condition].append(SystemRow(name, is_policy, _cells(rows, condition, kind)))
 
 
 def _columns(kind: str) -> tuple[tuple[str, str, str], ...]:

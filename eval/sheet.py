@@ -87,7 +87,7 @@ def document(title: str, body: Sequence[str]) -> str:
 def _sections(sheet: Sheet) -> Iterator[Section]:
     if drawn := forest(sheet.forest):
         yield Section("differences", "Differences", f'<p class="sub">{FOREST_NOTE}</p>{drawn}')
-    if drawn := matrices(sheet.forest):
+    if drawn := matrices(one for one in sheet.forest if "members" not in one):
         note = f'<p class="sub">{MATRIX_NOTE}</p>'
         yield Section("pairs", "Paired matrix", note + drawn)
     yield Section("coverage", "Coverage", coverage_bars(sheet.coverage))

@@ -5,8 +5,7 @@ from html import escape
 from typing import Any
 
 from eval.compare import summed
-from eval.figures import colour, place
-from eval.formatting import interval, number, p_value, signed
+from eval.formatting import colour, interval, number, p_value, place, signed
 from eval.measures import ANSWERED, HEADLINE
 from eval.metrics import Summary
 from eval.report import Report, SystemsTable

@@ -4,6 +4,8 @@
     python -m scripts.bench --tasks FILE ...  # public CalBench files instead
 
 Prints one row a bar: what, the figure, the bar, and whether it is met. CPU seconds, not wall.
+LM_EVAL_PYTHON and INSPECT_PYTHON name Pythons that have lm-evaluation-harness and Inspect, whose
+rows then stand below the runner's.
 """
 
 import argparse
@@ -44,7 +46,8 @@ def main() -> int:
     rows += [*judge_rows(), *runner_rows(), *step_rows()]
     print(f"{'what':52} {'measured':>16} {'bar':>12}  met")
     for what, figure, bar, met in rows:
-        print(f"{what:52} {figure:>16} {bar:>12}  {'yes' if met else 'NO'}")
+        word = "" if not bar else "yes" if met else "NO"  # other tools have no bar to meet
+        print(f"{what:52} {figure:>16} {bar:>12}  {word}")
     return 0 if all(met for *_, met in rows) else 1
 
 

@@ -5,18 +5,21 @@ sample between a small and a large run, so that imports do not count, beside a b
 that sends bodies of the same size. Fullness is the mock's own mean of requests in flight at one
 second a reply, from the first request to the last reply: even a client that takes no time gives
 less than 1.00, since the last replies leave nothing to ask.
+
+    python -m scripts.bench_runner      # these rows alone
+
+lm-evaluation-harness and Inspect are measured beside it in the same run where a Python that has
+them is named, LM_EVAL_PYTHON=... INSPECT_PYTHON=..., or where they are installed beside us.
 """
 
+import argparse
 import asyncio
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -25,10 +28,11 @@ from configs.data import CalbenchData, GeneratedTasks
 from configs.evaluation import EvalConfig, Sampling, Transport
 from eval.plan import request_body, write_plan
 from scripts.bench_judge import Row
+from scripts.bench_others import other_rows
+from scripts.mock_server import ROOT, cpu_seconds_of, mock_server
 from tasks.calbench.examples import examples
 from tasks.example import Example, write_examples
 
-ROOT = Path(__file__).resolve().parents[1]
 RUNS = 5
 SMALL, LARGE = 100, 400  # requests; times RUNS samples
 REPEATS = 3
@@ -36,11 +40,15 @@ IN_FLIGHT, WAVES = 256, 8
 
 
 def runner_rows() -> list[Row]:
-    """CPU a sample, and requests in flight of 256 at one second a reply."""
+    """CPU a sample, and requests in flight of 256 at one second a reply; then those of others."""
     asked = bench_examples()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        return [cost_row(asked, folder), flight_row(asked, folder)]
+        ours = [cost_row(asked, folder), flight_row(asked, folder)]
+        others, absent = other_rows(asked, folder, RUNS, IN_FLIGHT)
+    for line in absent:
+        print(line)
+    return [*ours, *others]
 
 
 def bench_examples() -> list[Example]:
@@ -81,18 +89,6 @@ def flight_row(asked: list[Example], folder: Path) -> Row:
     return what, f"{share:.2f}", "0.90", share >= 0.90
 
 
-@contextmanager
-def mock_server(latency: float) -> Iterator[str]:
-    """The address of a mock server that lives as long as the block."""
-    command = [sys.executable, "-m", "scripts.mock_server", "--latency", str(latency)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        finally:
-            process.terminate()
-
-
 def make_plan(asked: list[Example], folder: Path, concurrency: int) -> None:
     """Freeze these requests, five runs each."""
     folder.mkdir()
@@ -109,11 +105,8 @@ def make_plan(asked: list[Example], folder: Path, concurrency: int) -> None:
 def run_cpu_seconds(folder: Path, url: str) -> float:
     """User and system time of one whole ``python -m eval run``."""
     command = [sys.executable, "-m", "eval", "run", str(folder), "--system", "base"]
-    command += ["--server", url, "--model", "m"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    command += ["--server", url, "--model", "m", "--no-probe"]
+    return cpu_seconds_of(command, ROOT)
 
 
 async def bare_client(example: Example, url: str, count: int) -> float:
@@ -134,5 +127,10 @@ async def bare_client(example: Example, url: str, count: int) -> float:
 
 
 if __name__ == "__main__":
-    for row in runner_rows():
-        print(*row)
+    argparse.ArgumentParser(
+        prog="python -m scripts.bench_runner",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+    for what, figure, bar, _ in runner_rows():
+        print(f"{what:66} {figure:>10} {bar:>10}")

@@ -10,11 +10,23 @@ from the first request to the last reply.
 import argparse
 import asyncio
 import json
+import resource
+import subprocess
+import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
 
 REPLY = json.dumps(
     {
+        "id": "reply",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
         "choices": [
             {
                 "index": 0,
@@ -25,7 +37,7 @@ REPLY = json.dumps(
                 "finish_reason": "stop",
             }
         ],
-        "usage": {"prompt_tokens": 300, "completion_tokens": 60},
+        "usage": {"prompt_tokens": 300, "completion_tokens": 60, "total_tokens": 360},
     }
 ).encode()
 MODELS = b'{"data":[{"id":"m","root":"m","max_model_len":100000}]}'
@@ -108,6 +120,28 @@ async def serve(latency: float) -> None:
     )
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
+
+
+@contextmanager
+def mock_server(latency: float) -> Iterator[str]:
+    """The address of a mock server in a process of its own that lives as long as the block."""
+    command = [sys.executable, "-m", "scripts.mock_server", "--latency", str(latency)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+
+
+def cpu_seconds_of(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> float:
+    """User and system time of a command. Raises ``CalledProcessError``."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 if __name__ == "__main__":

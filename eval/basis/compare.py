@@ -25,11 +25,20 @@ from eval.basis.cells import (
     read_units,
     value,
 )
-from eval.compare import checked_margin, coverage, read_arms, warnings
+from eval.checkpoints import RecipeContrast, recipe_contrast
+from eval.checkpoints import adjusted as adjusted_recipes
+from eval.compare import (
+    arms_of,
+    checked_margin,
+    coverage,
+    few_checkpoints,
+    matches_of,
+    warnings,
+)
 from eval.contrast import Contrast, adjusted, cautions, contrast
 from eval.metrics import Group, Rows
 from eval.pairing import Arm as Side
-from eval.pairing import identity_path, load_rows, turn_weights
+from eval.pairing import Match, identity_path, load_rows, turn_weights
 from eval.plan import Plan
 from eval.records import read_identity, write_sealed
 from eval.repeats import Pair
@@ -64,6 +73,17 @@ class Cell:
     subset: str
     measure: str
 
+    def row(self) -> dict[str, Any]:
+        """What a contrast of ``compare.json`` says of its cell."""
+        return {
+            "comparison": self.comparison,
+            "system": self.system,
+            "setting": self.place.setting,
+            "turns": self.place.turns,
+            "domain": self.domain,
+            "subset": self.subset,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -77,15 +97,9 @@ class Compared:
 
     def row(self, found: Contrast) -> dict[str, Any]:
         """As ``compare.json`` holds it; ``found`` is the contrast after adjustment."""
-        cell = self.cell
         return {
             "arms": list(self.arms),
-            "comparison": cell.comparison,
-            "system": cell.system,
-            "setting": cell.place.setting,
-            "turns": cell.place.turns,
-            "domain": cell.domain,
-            "subset": cell.subset,
+            **self.cell.row(),
             **found.row(),
             "base_words": self.base_words,
             "trained_words": self.trained_words,
@@ -101,39 +115,46 @@ def compare(
     Raises ``UserError`` when the systems were not judged by the same judge.
     """
     checked_margin(margin)
-    first, *others = chosen = read_arms(plan, base, trained)
-    systems = list(dict.fromkeys(one.system for one in chosen))
+    matches = matches_of(plan, base, trained)
+    chosen_arms = arms_of(matches)
+    systems = list(dict.fromkeys(one.system for one in chosen_arms))
     tallies = {name: read_tally(plan, name) for name in systems}
     _refuse_two_judges(tallies)
     rows = {name: load_rows(plan, name) for name in systems}
     units = read_units(plan)
     found: list[Compared] = []
-    for other in others:
-        found += between(plan, units, (first, other), rows, margin)
+    recipes: list[tuple[Match, Cell, RecipeContrast]] = []
+    for match in matches:
+        for pair in match.pairs:
+            found += between(plan, units, pair, rows, margin)
+        if match.is_recipe:
+            recipes += over_checkpoints(plan, units, match, rows)
     for name in systems:
         found += [*within(plan, units, name, rows[name]), *turned(plan, units, name, rows[name])]
-    for other in others:
-        if not first.condition:
-            found += turned_between(plan, units, (first, other), rows)
+    for pair in (pair for match in matches for pair in match.pairs):
+        if not pair[0].condition:
+            found += turned_between(plan, units, pair, rows)
     contrasts = adjusted([one.contrast for one in found])
     pairs = list(zip(found, contrasts, strict=True))
     between_only = [(one, c) for one, c in pairs if one.cell.comparison == BETWEEN]
     result = {
         "plan_hash": plan.hash,
         "answers": plan.answer_form,
-        "base": asdict(read_identity(identity_path(plan, first.system))),
-        "trained": asdict(read_identity(identity_path(plan, others[0].system))),
-        "arms": [one.name for one in chosen],
+        "base": asdict(read_identity(identity_path(plan, chosen_arms[0].system))),
+        "trained": asdict(read_identity(identity_path(plan, chosen_arms[1].system))),
+        "arms": [one.name for one in chosen_arms],
         "margin": margin,
-        "judge": tallies[first.system]["judge"],
+        "judge": tallies[chosen_arms[0].system]["judge"],
         "withheld": withheld(plan, tallies),
         "coverage": coverage(rows),
         "warnings": [
             *(f"no headline: {text}" for text in [withheld(plan, tallies)] if text),
             *warnings(plan, systems, rows),
+            *few_checkpoints(matches),
             *without_baseline(units),
             *cautions([(one.arms[1], c) for one, c in between_only]),
         ],
+        "recipes": recipe_rows(recipes),
         "contrasts": [one.row(c) for one, c in pairs],
     }
     write_sealed(plan.folder / "compare.json", result)
@@ -186,19 +207,61 @@ def between(
 ) -> list[Compared]:
     """Trained minus base, cell by cell. Raises ``UserError`` when no prefix has both settings."""
     names = (sides[0].name, sides[1].name)
+    by_key = _by_key(units)
+    return [
+        _compared(plan, units, names, cell, *_arms(cell, sides, rows, by_key), is_primary, margin)
+        for cell, is_primary in _between_cells(units, sides)
+    ]
+
+
+def _between_cells(units: Sequence[Unit], sides: tuple[Side, Side]) -> Iterator[tuple[Cell, bool]]:
+    """Every cell two sides share, and whether its contrast is declared."""
     found = _shared_places(places(units), sides)
     declared = primary(found)
-    by_key = _by_key(units)
-    made = []
     for cell in cells(BETWEEN, "", units, found):
-        place = cell.place
-        first, second = (
-            Arm(rows[one.system], by_key, one.condition or place.setting) for one in sides
-        )
         overall = cell.domain == ALL and cell.subset == ALL
-        is_primary = overall and (place.setting, place.turns, cell.measure) in declared
-        made.append(_compared(plan, units, names, cell, first, second, is_primary, margin))
-    return made
+        yield cell, overall and (cell.place.setting, cell.place.turns, cell.measure) in declared
+
+
+def _arms(
+    cell: Cell,
+    sides: tuple[Side, Side],
+    rows: Mapping[str, Rows],
+    by_key: Mapping[tuple[str, str, int], Unit],
+) -> tuple[Arm, Arm]:
+    first, second = (
+        Arm(rows[one.system], by_key, one.condition or cell.place.setting) for one in sides
+    )
+    return first, second
+
+
+def over_checkpoints(
+    plan: Plan, units: Sequence[Unit], match: Match, rows: Mapping[str, Rows]
+) -> list[tuple[Match, Cell, RecipeContrast]]:
+    """The mean of a recipe's differences, cell by cell, none adjusted yet."""
+    by_key = _by_key(units)
+    found = []
+    for cell, is_primary in _between_cells(units, match.pairs[0]):
+        planned = [
+            _pairs(plan, _matched(units, cell, base), cell, base, trained)
+            for base, trained in (_arms(cell, pair, rows, by_key) for pair in match.pairs)
+        ]
+        found.append((match, cell, recipe_contrast(_group(cell), planned, is_primary)))
+    return found
+
+
+def recipe_rows(found: Sequence[tuple[Match, Cell, RecipeContrast]]) -> list[dict[str, Any]]:
+    """As ``compare.json`` holds them, adjusted together; ``members``: who met whom."""
+    ready = adjusted_recipes([one for *_, one in found])
+    return [
+        {
+            "arms": [match.base.name, match.trained.name],
+            "members": [[base.name, trained.name] for base, trained in match.pairs],
+            **cell.row(),
+            **one.row(),
+        }
+        for (match, cell, _), one in zip(found, ready, strict=True)
+    ]
 
 
 def _shared_places(known: Sequence[Place], sides: tuple[Side, Side]) -> list[Place]:
@@ -319,9 +382,31 @@ def _compared(
     is_primary: bool,
     margin: float | None = None,
 ) -> Compared:
+    matched = _matched(units, cell, base)
+    pairs = _pairs(plan, matched, cell, base, trained)
+    return Compared(
+        names,
+        cell,
+        contrast(_group(cell), pairs, is_primary, margin),
+        mean_words([other for other, _ in matched], cell.measure, base.rows, plan.runs),
+        mean_words([unit for _, unit in matched], cell.measure, trained.rows, plan.runs),
+    )
+
+
+def _group(cell: Cell) -> Group:
+    return Group(MEASURES[cell.measure], cell.place.name, cell.domain)
+
+
+def _matched(units: Sequence[Unit], cell: Cell, base: Arm) -> list[tuple[Unit, Unit]]:
+    """The units of a cell, each after the base's unit that meets it, where there is one."""
     here = chosen(units, cell.place, cell.domain, cell.subset)
-    matched = [(other, unit) for unit in here if (other := base.match(unit)) is not None]
-    pairs = [
+    return [(other, unit) for unit in here if (other := base.match(unit)) is not None]
+
+
+def _pairs(
+    plan: Plan, matched: Sequence[tuple[Unit, Unit]], cell: Cell, base: Arm, trained: Arm
+) -> list[Pair]:
+    return [
         Pair(
             (unit.id, run),
             unit.source,
@@ -331,11 +416,3 @@ def _compared(
         for other, unit in matched
         for run in plan.runs
     ]
-    group = Group(MEASURES[cell.measure], cell.place.name, cell.domain)
-    return Compared(
-        names,
-        cell,
-        contrast(group, pairs, is_primary, margin),
-        mean_words([other for other, _ in matched], cell.measure, base.rows, plan.runs),
-        mean_words([unit for _, unit in matched], cell.measure, trained.rows, plan.runs),
-    )

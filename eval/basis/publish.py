@@ -9,8 +9,7 @@ from pathlib import Path
 
 from eval.basis.report import BasisReport, Table
 from eval.exports import escaped_cell, table_markdown
-from eval.figures import learning_curve_svg, summary_png
-from eval.publish import write_forms
+from eval.publish import Forms, write_forms
 from eval.sheet import Section, Sheet
 from eval.sheet import html as sheet_html
 
@@ -18,8 +17,8 @@ from eval.sheet import html as sheet_html
 def write_report(folder: Path, report: BasisReport) -> list[Path]:
     """Write every form; returns their paths."""
     texts = {"html": html(report), "md": markdown(report)}
-    png = summary_png(report.primary, report.curves)
-    return write_forms(folder, texts, png, report.paper, report.contrasts, report.answers)
+    forms = Forms(texts, report.paper, report.contrasts, report.answers)
+    return write_forms(folder, forms, report.primary, report.curves)
 
 
 def html(report: BasisReport) -> str:
@@ -43,8 +42,10 @@ def html(report: BasisReport) -> str:
 
 def _sections(report: BasisReport) -> list[Section]:
     found = [Section("detail", "All cells", "".join(map(_html_table, report.tables)))]
-    if drawing := learning_curve_svg(report.curves):
-        curve = f'<div class="curve">{drawing}</div>'
+    if report.curves:
+        from eval.figures import learning_curve_svg  # matplotlib costs memory and half a second
+
+        curve = f'<div class="curve">{learning_curve_svg(report.curves)}</div>'
         found.append(Section("training", "How training went", curve))
     return found
 

@@ -28,11 +28,13 @@ from eval.basis.compare import BETWEEN
 from eval.basis.paper import basis_curves, basis_tables
 from eval.compare import read_compared
 from eval.curves import Curve, read_curves
+from eval.determinism import probed
 from eval.formatting import interval, number, p_value, signed
 from eval.metrics import Rows, Summary
 from eval.pairing import load_rows
 from eval.paper import PaperTable, shared_tables
 from eval.paper_calendar import TurnCurve
+from eval.paper_checkpoints import checkpoint_tables, recipe_lead
 from eval.plan import Plan
 from eval.records import Identity, read_identity
 from eval.report import package_versions
@@ -91,6 +93,7 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     compared_rows = {name: rows[name] for name in shown}
     between = [one for one in contrasts if one["arms"] == arms[:2] or one["system"]]
     held = () if compared["withheld"] else contrasts
+    held_recipes = () if compared["withheld"] else compared["recipes"]
     sentence, basis = lead(compared, base, trained)
     return BasisReport(
         title=plan.title,
@@ -104,11 +107,12 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
             *(system_table(plan, units, place, rows) for place in places(units)),
             judge_table(tallies),
         ),
-        primary=tuple(o for o in contrasts if o["primary"] and not compared["withheld"]),
-        forest=tuple(one for one in held if _drawn(one)),
+        primary=tuple(one for one in held_recipes or held if one["primary"]),
+        forest=tuple(one for one in (*held_recipes, *held) if _drawn(one)),
         contrasts=tuple(contrasts),
         coverage=tuple(compared["coverage"]),
         paper=(
+            *checkpoint_tables(held_recipes),
             *basis_tables(between),
             *shared_tables(held, compared["coverage"]),
         ),
@@ -139,6 +143,8 @@ def other_judges(tallies: Mapping[str, Mapping[str, Any]], judge: str) -> list[s
 def lead(compared: Mapping[str, Any], base: str, trained: str) -> tuple[tuple[str, str, str], str]:
     """The first sentence and what it rests on: the first declared contrast, unless the judge
     failed too often."""
+    if compared["recipes"] and not compared["withheld"]:
+        return recipe_lead(next(row for row in compared["recipes"] if row["primary"]))
     one = next(row for row in compared["contrasts"] if row["primary"])
     names = f"{trained} against {base}, {one['label']} ({one['condition']}):"
     if compared["withheld"]:
@@ -353,6 +359,7 @@ def facts(
     for name, tally in tallies.items():
         identity = read_identity(plan.folder / "responses" / f"{name}.json")
         found.append((f"system {name}", _system(identity, tally)))
+        found.append((f"probe of {name}", probed(plan, name)))
     found.append(("versions", _listed(package_versions())))
     return [(name, text) for name, text in found if text]
 

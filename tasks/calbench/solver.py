@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from operator import add
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from configs.errors import UserError
 from tasks.calbench.calendars import Calendars, Meeting
@@ -99,6 +98,8 @@ def _assignment(costs: list[list[int]]) -> int | None:
     """All meetings share participants pairwise: a linear assignment problem."""
     if len(costs) > len(costs[0]):
         return None
+    from scipy.optimize import linear_sum_assignment  # 22 MB, which reports need not hold
+
     _, columns = linear_sum_assignment(np.array(costs, dtype=np.float64))  # exact below 2**53
     total = sum([row[column] for row, column in zip(costs, columns.tolist(), strict=True)])
     return total if total < BLOCKED else None

@@ -32,7 +32,7 @@ class Page:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": params})
         while True:
-            event = await self._socket.receive_json(timeout=60)
+            event = await self._socket.receive_json(timeout=240)
             if event.get("id") == self._number:
                 return dict(event["result"])
             self._note(event)

@@ -1,6 +1,10 @@
 """The same table as CSV, Markdown and LaTeX."""
 
-from eval.exports import latex, table_markdown, tidy_rows, to_csv, to_latex
+from pathlib import Path
+
+import pytest
+
+from eval.exports import latex, table_markdown, tidy_rows, to_csv, to_latex, write_parquet
 from eval.paper import Cell, PaperTable
 
 TABLE = PaperTable(
@@ -34,6 +38,15 @@ def test_csv_keeps_full_precision_and_leaves_null_empty() -> None:
         "t,c,direct / PUBLIC,,,,,,,score,,free text",
         "t,c,direct / gap,-0.5,,-0.7,-0.3,,,hit,,free text",
     ]
+
+
+def test_parquet_has_the_numbers_of_the_csv_with_types(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert write_parquet(tmp_path / "t.parquet", to_csv(tidy_rows([TABLE], [], "free, text")))
+    rows = parquet.read_table(tmp_path / "t.parquet").to_pylist()
+    assert [one["value"] for one in rows] == [0.1234567, None, None, -0.5]
+    assert (rows[0]["n"], rows[1]["n"], rows[1]["text"]) == (7, None, "too few")
+    assert (rows[0]["row"], rows[0]["answers"], rows[3]["low"]) == ("a|b_1", "free, text", -0.7)
 
 
 def test_latex_reads_no_text_as_a_command() -> None:

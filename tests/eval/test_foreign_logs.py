@@ -1,6 +1,7 @@
 """Answers of lm-evaluation-harness and Inspect as systems: matched, scored, or refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from eval.foreign_logs import import_log
 from eval.plan import Plan
 from eval.records import read_scores
 from eval.scoring import score_path, score_system
-from tasks.example import Example
+from tasks.example import Example, Message
 from tests.eval.stories import make_plan, some
 
 
@@ -70,6 +71,41 @@ def test_repeats_are_runs_and_filters_are_not(tmp_path: Path) -> None:
     assert states(plan, "theirs") == ["ok", "unparseable"] * 2 + ["missing", "missing"]
     with pytest.raises(UserError, match="there already; choose another --system"):
         import_log(plan, "theirs", path, assume_finished=True)
+
+
+REAL = Path(__file__).with_name("foreign")
+"""Logs of lm-eval 0.4.13 and Inspect 0.3.285 on a row of ``tasks.export``, asked of the mock server
+of ``scripts``; the target, events and paths are taken out, the error is of another run."""
+
+
+def short_plan(folder: Path) -> Plan:
+    asked: tuple[Message, ...] = (
+        {"role": "system", "content": "Answer with JSON only."},
+        {"role": "user", "content": "Plan of A:"},
+    )
+    direct = next(one for one in some(16) if one.condition == "direct")
+    return make_plan(folder, [replace(direct, id="short:direct:A", messages=asked)], runs=2)
+
+
+def test_real_samples_of_lm_eval(tmp_path: Path) -> None:
+    plan = short_plan(tmp_path)
+    found = import_log(plan, "theirs", REAL / "lm_eval.jsonl", assume_finished=True)
+    assert (found.taken, found.unknown, dict(found.states)) == (2, 0, {"ok": 2})
+    rows = (plan.folder / "responses/theirs.jsonl").read_text().splitlines()
+    assert [json.loads(row)["run"] for row in rows] == [1, 2]
+    assert json.loads(rows[0])["text"].startswith('{"plan":{"M1":1,"M2":2}} x x')
+
+
+def test_a_real_log_of_inspect(tmp_path: Path) -> None:
+    plan = short_plan(tmp_path)
+    found = import_log(plan, "theirs", REAL / "inspect.json")
+    assert (found.taken, dict(found.states)) == (2, {"ok": 1, "http_error": 1})
+    first, second = map(
+        json.loads, (plan.folder / "responses/theirs.jsonl").read_text().splitlines()
+    )
+    assert (first["prompt_tokens"], first["completion_tokens"]) == (300, 60)
+    assert (first["finish_reason"], first["text"][:24]) == ("stop", '{"plan":{"M1":1,"M2":2}}')
+    assert second["error"].startswith("1 validation error for ModelUsage")
 
 
 def test_epochs_are_runs_and_stop_reasons_are_states(tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ from eval.__main__ import main
 from eval.plan import Plan
 from eval.records import Response
 from eval.scoring import score_policies, score_system
+from tasks.calbench.examples import examples
 from tasks.calbench.policies import initial_copy, right_answer, world_copy
 from tasks.calbench.reference import parse
 from tasks.example import Example
 from tests.eval.chromium import Page, needs_chromium, page
-from tests.eval.stories import make_plan, some
+from tests.eval.stories import data, make_plan, some
 from tests.eval.test_scoring import store
 
+PATIENCE_S = 300  # a busy machine starts a browser slowly
 EVIL = '<script>window.owned=1</script><img src=x onerror="window.owned=1"></script>|\u2028{}'
 
 
@@ -55,6 +57,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return reported(folder, some(400, tasks=10), ("base", "trained", "third"))
 
 
+def across(one: Example) -> tuple[str, str, str]:
+    return one.story, one.variant, one.holder
+
+
 def in_browser(path: Path, act: Callable[[Page], Awaitable[Any]], width: int = 1300) -> Any:
     """Open the page, act on it, and see that it neither complained nor fetched anything."""
 
@@ -66,7 +72,7 @@ def in_browser(path: Path, act: Callable[[Page], Awaitable[Any]], width: int = 1
             assert opened.requests == [path.resolve().as_uri()]
             return found
 
-    return asyncio.run(asyncio.wait_for(go(), 90))
+    return asyncio.run(asyncio.wait_for(go(), PATIENCE_S))
 
 
 CHOOSE = (
@@ -153,7 +159,7 @@ def test_a_script_that_got_into_the_page_is_stopped_by_its_policy(
             await opened.open(tmp_path / "bad.html")
             return await opened.run("window.owned"), opened.errors
 
-    owned, errors = asyncio.run(asyncio.wait_for(go(), 90))
+    owned, errors = asyncio.run(asyncio.wait_for(go(), PATIENCE_S))
     assert owned is None
     assert any("Content Security Policy" in text for text in errors)
 
@@ -176,6 +182,52 @@ def test_the_page_is_whole_without_a_network(plan: Plan) -> None:
     assert text.count("<script") == 2
     addresses = set(re.findall(r"https?://[^\"' <]+", text))
     assert all(one.startswith("http://www.w3.org/") for one in addresses)
+
+
+@needs_chromium
+def test_two_settings_of_one_system_stand_side_by_side(tmp_path: Path) -> None:
+    """Symbolic is always right, direct in every second source task."""
+    settings = data(9).model_copy(update={"conditions": ("direct", "symbolic")})
+    asked = list(examples(settings))
+    plan = make_plan(tmp_path, asked)
+    rows = []
+    for one in asked:
+        right = one.condition == "symbolic" or int(one.source[-1]) % 2
+        text = right_answer(parse(one.target))
+        rows.append(Response(one.id, 1, "ok", text if right else re.sub(r":\d+", ":1", text)))
+    store(plan, rows, "trained")
+    score_system(plan, "trained")
+    score_policies(plan)
+    arms = ["--base", "trained/direct", "--trained", "trained/symbolic"]
+    assert main(["compare", str(plan.folder), *arms]) == 0
+    assert main(["report", str(plan.folder)]) == 0
+
+    async def act(opened: Page) -> None:
+        assert await opened.run(FIRST) == "only trained/symbolic right"
+        heads = "[...document.querySelectorAll('#case-view .card:not(.asked) header')]"
+        named = await opened.run(f"{heads}.map((one) => one.firstChild.textContent)")
+        assert named == ["trained/direct", "trained/symbolic"]
+        said = await opened.run(f"{heads}.map((one) => one.lastChild.textContent)")
+        assert "optimal, cost" in said[1] and "optimal, cost" not in said[0]
+        columns = "[...document.querySelectorAll('#case-view .card.asked')]"
+        texts = await opened.run(f"{columns}.map((one) => one.textContent)")
+        assert len(texts) == 2 and texts[0] != texts[1]
+        place = await opened.run("document.querySelector('#case-view .code').textContent")
+        direct = next(one for one in asked if place.startswith(one.id))
+        twins = [one for one in asked if across(one) == across(direct)]
+        assert [one.condition for one in twins] == ["direct", "symbolic"]
+        for one, text in zip(twins, texts, strict=True):
+            assert all(message["content"] in text for message in one.messages)
+        await opened.run(f"({CHOOSE})('by-outcome', '')")
+        said = await opened.run("document.getElementById('case-count').textContent")
+        assert said.startswith(f"{len(asked) // 2} match")
+        await opened.run(f"({CHOOSE})('by-outcome', '3')")
+        assert await opened.run(FIRST) == "both right"
+        assert await opened.run(COUNT) == await outcomes(opened, "both right")
+        await opened.run(f"({CHOOSE})('by-variant', 'PUBLIC')")
+        assert await opened.run(COUNT) > 0
+
+    in_browser(plan.folder / "report.html", act)
 
 
 @needs_chromium

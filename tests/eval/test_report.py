@@ -58,6 +58,7 @@ def test_the_page_holds_all_it_shows(reported: Plan) -> None:
     assert "source tasks" in page
     assert "world copy" in page
     assert "How training went" in page
+    assert "determinism probe: 3 of 3 prompts sent twice with one seed got the same text" in page
 
 
 def cases(plan: Plan) -> dict[str, Any]:

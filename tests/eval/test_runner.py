@@ -395,7 +395,7 @@ def test_two_runs_of_one_system_at_once_are_refused(tmp_path: Path) -> None:
 
 def start(plan: Plan, server: ScriptedServer) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "eval", "run", str(plan.folder), "--system", "base"]
-    command += ["--server", server.url, "--model", "m", "concurrency=16"]
+    command += ["--server", server.url, "--model", "m", "--no-probe", "concurrency=16"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -9,21 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from eval.basis.cells import MEASURES as DIMENSION_MEASURES
-from eval.intervals import numbered
+from eval.crossed import ByItem, Crossed, over_seeds, verdict
 from eval.measures import REWARD, Measure
 from eval.metrics import ALL, Group, Rows, groups, primary, value
 from eval.multiplicity import holm
 from eval.plan import Plan
 from tasks.basis.instances import DIMENSIONS
-from train.ablate.crossed import MIN_SEEDS, Crossed, crossed
 
 Systems = Mapping[str, Mapping[int, Rows]]
 """Cell -> seed -> the scores of its run."""
-
-ByItem = dict[str, list[tuple[float, str]]]  # request -> one (value, source task) for each run
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,7 @@ class CellNumbers:
     """One cell in one place. ``mean``: its own; ``difference``: to the full cell.
 
     ``coverage``: the share of planned cells with a value, over its seeds. ``verdict``: see
-    ``verdict``; empty for the full cell. ``p_holm``: over the primary differences of the ablation.
+    ``eval.crossed``; empty for the full cell. ``p_holm``: over the ablation's primary differences.
     """
 
     cell: str
@@ -83,7 +78,7 @@ def _table(group: Group, main: bool, systems: Systems, full: str) -> PlaceTable:
 
 def by_item(rows: Rows, group: Group) -> ByItem:
     """The values of one system, by request."""
-    found: ByItem = defaultdict(list)
+    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for row in rows.values():
         one = value(row, group.measure) if group.holds(row) else None
         if one is not None:
@@ -93,29 +88,13 @@ def by_item(rows: Rows, group: Group) -> ByItem:
 
 def paired(rows: Rows, full: Rows, group: Group) -> ByItem:
     """Cell minus full in the cells where both have a value, by request."""
-    found: ByItem = defaultdict(list)
+    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for key, row in rows.items():
         if group.holds(row):
             ours, theirs = value(row, group.measure), value(full[key], group.measure)
             if ours is not None and theirs is not None:
                 found[row.id].append((ours - theirs, row.source))
     return found
-
-
-def over_seeds(seeds: Sequence[ByItem]) -> Crossed | None:
-    """The mean over the requests that every seed has; None where there are none."""
-    if not seeds:
-        return None
-    items = [name for name in seeds[0] if all(name in other for other in seeds[1:])]
-    if not items:
-        return None
-    values = [[_mean(one[name]) for name in items] for one in seeds]
-    sources = [seeds[0][name][0][1] for name in items]
-    return crossed(np.asarray(values), numbered(sources))
-
-
-def _mean(values: Sequence[tuple[float, str]]) -> float:
-    return sum(number for number, _ in values) / len(values)
 
 
 def coverage(seeds: Iterable[Rows], group: Group) -> float:
@@ -127,26 +106,6 @@ def coverage(seeds: Iterable[Rows], group: Group) -> float:
                 planned += 1
                 covered += value(row, group.measure) is not None
     return covered / planned if planned else 0.0
-
-
-def verdict(difference: Crossed | None, measure: Measure) -> str:
-    """Whether a difference holds over seeds.
-
-    ``better``, ``worse``: the interval over tasks and seeds leaves out 0 and every seed agrees in
-    sign. ``these seeds only``: the interval over tasks does, the other does not or seeds disagree.
-    """
-    if difference is None:
-        return "no pairs"
-    if difference.tasks_low is None or difference.tasks_high is None:
-        return "too few tasks"
-    on_tasks = difference.tasks_low > 0 or difference.tasks_high < 0
-    if len(difference.by_seed) < MIN_SEEDS:
-        return "one seed: unknown" if on_tasks else "not shown"
-    agree = len({one > 0 for one in difference.by_seed}) == 1
-    low, high = difference.low, difference.high
-    if agree and low is not None and high is not None and (low > 0 or high < 0):
-        return "better" if (low > 0) == measure.higher_is_better else "worse"
-    return "these seeds only" if on_tasks else "not shown"
 
 
 def adjusted(found: Sequence[PlaceTable]) -> list[PlaceTable]:

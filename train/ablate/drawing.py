@@ -12,8 +12,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eval.figures import BETTER, INK, NEUTRAL, STYLE, WORSE
-from eval.formatting import PERCENT, signed
+from eval.figures import INK, STYLE
+from eval.formatting import BETTER, NEUTRAL, PERCENT, WORSE, signed
 from train.ablate.comparison import CellNumbers, PlaceTable
 from train.ablate.report import AblationReport, heading
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
+from eval.crossed import Crossed
 from eval.formatting import number, p_value, signed
 from eval.metrics import Rows
 from eval.plan import Plan, read_plan
@@ -20,7 +21,6 @@ from eval.runner import log_path
 from eval.scoring import score_path
 from train.ablate.cells import FULL
 from train.ablate.comparison import CellNumbers, PlaceTable, tables
-from train.ablate.crossed import Crossed
 from train.ablate.held_out import eval_folder
 
 WARM = "warm"

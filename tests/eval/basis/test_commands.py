@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from configs.errors import UserError
 from eval.__main__ import main
 from eval.basis.compare import compare
-from eval.plan import Plan
+from eval.plan import Plan, read_plan
 from tests.eval.basis.requests import ask, full, half, make_plan
 from tests.eval.scripted_server import ScriptedServer
 from tests.rewards.scripted_judge import judging
@@ -120,6 +122,32 @@ def test_two_settings_of_two_systems_can_be_named(reported: Plan) -> None:
     with pytest.raises(UserError, match="no condition 'transfer' in the plan"):
         compare(reported, "base/cot", "trained/transfer")
     compare(reported, "base", "trained")
+
+
+def test_checkpoints_of_a_recipe_have_a_mean_of_their_own(reported: Plan, tmp_path: Path) -> None:
+    folder = tmp_path / "plan"
+    shutil.copytree(reported.folder, folder)
+    for name in ("responses/trained", "scores/trained"):  # a second checkpoint that says the same
+        for ending in ("jsonl", "json"):
+            text = (folder / f"{name}.{ending}").read_text()
+            (folder / f"{name}-1.{ending}").write_text(
+                text.replace('"system": "trained"', '"system": "trained-1"')
+            )
+    found = compare(read_plan(folder), "base", "grpo=trained,trained-1")
+    assert any("trained and trained-1 have the same weights" in text for text in found["warnings"])
+    assert any(text.startswith("grpo: 2 checkpoints;") for text in found["warnings"])
+    where = {"setting": "guided", "turns": 5, "domain": "all", "subset": "all"}
+    whole = [
+        one for one in found["recipes"] if all(one[name] == value for name, value in where.items())
+    ]
+    solution = next(one for one in whole if one["measure"] == "solution")
+    assert solution["members"] == [["base", "trained"], ["base", "trained-1"]]
+    assert solution["by_checkpoint"] == (0.75, 0.75)
+    assert (solution["base"], solution["trained"], solution["items"]) == (0.25, 1.0, 20)
+    assert (solution["low"], solution["verdict"]) == (None, "these checkpoints only")
+    assert solution["reason"].startswith("no spread between source tasks nor between checkpoints")
+    primary = {(one["setting"], one["measure"]) for one in found["recipes"] if one["primary"]}
+    assert primary == {("separate", "avg"), ("guided", "avg")}
 
 
 def test_flagged_instances_leave_only_where_they_show(reported: Plan) -> None:

@@ -1,4 +1,4 @@
-"""Means over seeds and tasks: python -m pytest tests/train/test_crossed.py -v"""
+"""Means over seeds and tasks: python -m pytest tests/eval/test_crossed.py -v"""
 
 import math
 from dataclasses import replace
@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eval.crossed import Crossed, crossed, over_seeds, verdict
 from eval.intervals import cluster_interval
 from eval.measures import ALL as MEASURES
 from eval.measures import REWARD
-from train.ablate.comparison import over_seeds, verdict
-from train.ablate.crossed import Crossed, crossed
 
 CLUSTERS = np.arange(8).repeat(2)  # eight source tasks of two requests
 
@@ -60,17 +59,17 @@ def test_the_interval_covers_the_truth_where_tasks_alone_would_not() -> None:
     assert tasks_only < 940
 
 
-HOLDS = Crossed(0.1, (0.08, 0.1, 0.12), 0.05, 0.15, 0.02, 0.18, 0.02, 16, 8)
+HOLDS = Crossed(0.1, (0.08, 0.1, 0.12), 0.05, 0.15, 0.02, 0.18, 0.02, 5.0, 16, 8, "")
 
 
 def test_a_difference_holds_only_over_tasks_and_seeds_that_agree() -> None:
     assert verdict(HOLDS, REWARD) == "better"
     assert verdict(HOLDS, MEASURES["stale_entries"]) == "worse"
-    assert verdict(replace(HOLDS, low=-0.01), REWARD) == "these seeds only"
-    assert verdict(replace(HOLDS, by_seed=(-0.01, 0.1, 0.2)), REWARD) == "these seeds only"
+    assert verdict(replace(HOLDS, low=-0.01), REWARD) == "these checkpoints only"
+    assert verdict(replace(HOLDS, by_seed=(-0.01, 0.1, 0.2)), REWARD) == "these checkpoints only"
     assert verdict(replace(HOLDS, low=-0.1, tasks_low=-0.01), REWARD) == "not shown"
-    assert verdict(replace(HOLDS, by_seed=(0.1,), low=None), REWARD) == "one seed: unknown"
-    assert verdict(replace(HOLDS, tasks_low=None), REWARD) == "too few tasks"
+    assert verdict(replace(HOLDS, by_seed=(0.1,), low=None), REWARD) == "one checkpoint: unknown"
+    assert verdict(replace(HOLDS, clusters=7), REWARD) == "too few tasks"
     assert verdict(None, REWARD) == "no pairs"
 
 
@@ -81,3 +80,30 @@ def test_only_requests_that_every_seed_has_count() -> None:
     assert found is not None
     assert (found.items, found.by_seed, found.mean) == (1, (0.5, 1.0), 0.75)
     assert over_seeds([first, {"c": [(0.0, "t3")]}]) is None
+
+
+def test_degrees_of_freedom_are_those_of_the_two_variances() -> None:
+    """Two seeds, eight tasks of one request: .1 and .3, and 0 or .4 by turns in both."""
+    row = np.tile([0.0, 0.4], 4)
+    found = crossed(np.stack([row - 0.1, row + 0.1]), np.arange(8))
+    # V_tasks = (8/7) 8 (.2)^2 / 64 = .04/7, df 7; V_seeds = .02/2 = .01, df 1
+    of_tasks, of_seeds = 0.04 / 7, 0.01
+    df = (of_tasks + of_seeds) ** 2 / (of_tasks**2 / 7 + of_seeds**2)
+    assert (found.df, found.reason) == (pytest.approx(df), "")
+    assert df == pytest.approx(2.3593, abs=1e-4)
+    assert found.by_seed == pytest.approx((0.1, 0.3))
+    # t(.975, 2.3593) = 3.7319 times sqrt(.0157143) = .125357
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, -0.26781, 0.66781), abs=1e-4)
+
+
+def test_what_is_undefined_has_a_reason() -> None:
+    one = crossed(np.ones((1, 4)) * np.arange(4), np.arange(4))
+    assert one.df is None
+    assert one.reason == (
+        "1 checkpoint, fewer than 2; 4 source tasks, fewer than 8: no interval over both"
+    )
+    same = crossed(np.full((3, 8), 0.5), np.arange(8))
+    assert (same.low, same.p, same.tasks_low, same.mean) == (None, None, None, 0.5)
+    assert same.reason == (
+        "no spread between source tasks nor between checkpoints: no interval over both"
+    )
