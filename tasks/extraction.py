@@ -46,7 +46,8 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the answering object holds under the key: more than one value if the key comes twice.
+    """What the answering object holds under the key: more than one value if the key comes twice,
+    in whatever spelling.
 
     ``repaired``: a trailing comma had to be dropped.
     """
@@ -140,8 +141,7 @@ def _held(pairs: Object, key: str) -> tuple[Json, ...]:
 
 
 def _values(pairs: Object, key: str) -> tuple[Json, ...]:
-    exact = tuple([value for name, value in pairs if name == key])
-    return exact or tuple([value for name, value in pairs if name.strip().lower() == key])
+    return tuple([value for name, value in pairs if name == key or name.strip().lower() == key])
 
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
