@@ -119,7 +119,7 @@ def _top_level(text: str) -> "Iterator[tuple[int, _Whole | None]]":
             whole = _read_object(text, start, shallow)
             position = whole.end
         except _BrokenError as error:
-            end = None if unclosed else _closing(text, start)  # looked for once: linear time
+            end = None if unclosed else closing(text, start)  # looked for once: linear time
             unclosed = unclosed or end is None
             position = end or max(error.position, start + 1)
         if not hidden:
@@ -207,7 +207,7 @@ def _read_object(text: str, start: int, shallow: bool) -> _Whole:
     return _Whole(pairs, parser.repaired, parser.position)
 
 
-def _closing(text: str, start: int) -> int | None:
+def closing(text: str, start: int) -> int | None:
     """Where the brackets of the object at ``start`` close; None if they never do."""
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text, start):
