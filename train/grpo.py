@@ -10,6 +10,7 @@ test fails when its signature changes. A reward of NaN is TRL's own: the complet
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -22,7 +23,7 @@ from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from configs.errors import UserError
+from configs.errors import UserError, shown
 from configs.training import Grpo, Training, world_size
 from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
@@ -36,6 +37,7 @@ from train.reward_adapter import RewardAdapter, Scored
 
 log = logging.getLogger(__name__)
 
+LONGEST_REFUSAL = 200  # characters; some of TRL's list sixty names
 FLAT = 1e-6  # a group whose rewards spread less teaches nothing
 MOST_DEAD_BATCHES = 3  # batches in a row with every completion truncated and masked
 
@@ -309,11 +311,25 @@ def grpo_arguments(config: Training, folder: Path) -> GRPOConfig:
         **vllm_arguments(config),
         **shared_arguments(config, grpo),
     }
-    extra: dict[str, Any] = grpo.extra
+    made = _made(ours, grpo.extra)
+    if isinstance(made, GRPOConfig):
+        return made
+    for name, value in grpo.extra.items():
+        alone = _made(ours, {name: value})
+        if isinstance(alone, str) and isinstance(_made(ours, {}), GRPOConfig):
+            raise UserError(f"grpo.extra.{name}: {shown(value)}: TRL refuses it: {alone}")
+    raise UserError(f"grpo: TRL refuses these settings together: {made}")
+
+
+def _made(ours: Mapping[str, Any], extra: Mapping[str, Any]) -> GRPOConfig | str:
+    """The arguments, or in few words why TRL refuses them."""
     try:
         return GRPOConfig(**ours, **extra)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"grpo: TRL refuses these settings: {error}") from None
+    except (TypeError, ValueError, PackageNotFoundError) as error:
+        why = " ".join(str(error).split())
+    if "unexpected keyword argument" in why:
+        return "GRPOConfig has no such argument; leave it out"
+    return why if len(why) <= LONGEST_REFUSAL else f"{why[: LONGEST_REFUSAL - 3]}..."
 
 
 def vllm_arguments(config: Training) -> dict[str, object]:

@@ -276,7 +276,7 @@ def test_what_is_refused_at_the_start_leaves_no_folder(configure: Configure) -> 
     for override, message in (
         ("grpo.max_completion_length=3", "fewer than the"),
         ("model={path: ./nowhere}", "no such checkpoint folder"),
-        ("grpo.extra={nonsense: 1}", "TRL refuses"),
+        ("grpo.extra={nonsense: 1}", "grpo.extra.nonsense: 1: TRL refuses it"),
         ("model.context=96", "longer than 48 tokens"),
     ):
         config = configure(override)
