@@ -11,7 +11,8 @@
 
 BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.
 
-Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct;
+Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct (also
+where no reply of the judge is a verdict);
 3 the server (or the judge) went away or changed, run again; 130 interrupted, run again.
 """
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the commands import what they need: --help must not pay for
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 RAW = argparse.RawDescriptionHelpFormatter
+TAKEN = (".prompts", ".json", ".jsonl", ".part")  # ends of file names beside a system's
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -282,8 +284,14 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _check_name(system: str) -> None:
+    """The name stands in file names: those of another system, or of what is no system, are taken.
+
+    ``a.prompts`` and ``a`` would share ``a.prompts.json``.
+    """
     if not NAME.fullmatch(system):
         raise UserError(f"--system {system!r}: use letters, digits, '.', '_' and '-'")
+    if system.lower().endswith(TAKEN):
+        raise UserError(f"--system {system!r}: ends like a file of a plan folder; choose another")
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
@@ -399,10 +407,17 @@ def _print_judged(name: str, outcome: "Scoring") -> None:
         f"{said['empty_candidate']}, judge failed {failed} = {said['failing_share']:.1%}"
         f"{f' ({named})' if named else ''}; requests this time {session.counts.requests}"
     )
-    if outcome.exit_code:
+    if said["owed"] or session.stopped:
         reason = f"{session.stopped}; " if session.stopped else ""
         print(
             f"{name}: {reason}{said['owed']} judgements still owed, run the same command again",
+            file=sys.stderr,
+        )
+    if outcome.unusable:
+        none = "none of the judge's replies is a verdict" if not said["judged"] else "no verdict"
+        print(
+            f"{name}: {none}, {outcome.unusable} times; ask for these again with --retry-unusable, "
+            "or name another judge (model=NAME endpoint=URL)",
             file=sys.stderr,
         )
 

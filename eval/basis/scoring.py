@@ -87,10 +87,18 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 all judged; 1 some judgements owed; 3 the judge went away or fails too often."""
+        """0 all judged; 1 some judgements owed; 2 no reply of the judge is a verdict; 3 the judge
+        went away or fails too often."""
         if self.session.stopped:
             return 3
-        return 1 if self.judgements["owed"] else 0
+        if self.judgements["owed"]:
+            return 1
+        return 2 if self.judgements["failed"] and not self.judgements["judged"] else 0
+
+    @property
+    def unusable(self) -> int:
+        """Judgements that failed and are not owed: asked again only on request."""
+        return sum(self.judgements["failed"].values()) - int(self.judgements["owed"])
 
 
 def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = False) -> Outcome:
