@@ -118,7 +118,7 @@ def payload(
         size += cost
         kept.append((OUTCOMES.index(case.outcome), row))
     kept.sort(key=lambda one: one[0])
-    labels = [GRADED.get(name, name) if graded else name for name in OUTCOMES]
+    labels = [_named(GRADED.get(one, one) if graded else one, names) for one in OUTCOMES]
     whole = {
         "systems": list(names),
         "outcomes": labels,
@@ -128,6 +128,15 @@ def payload(
         "cases": [row for _, row in kept],
     }
     return inert(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
+
+
+def _named(outcome: str, names: Sequence[str]) -> str:
+    """The words of an outcome with the names of the two systems; as they are for two settings of
+    one."""
+    if len(names) < 2:
+        return outcome
+    called = {"base": names[0], "trained": names[1]}
+    return " ".join(called.get(word, word) for word in outcome.split())
 
 
 def inert(text: str) -> str:

@@ -152,23 +152,28 @@ def contrasts(found: Comparison, margin: float | None) -> list[Contrast]:
     variants = sorted({one[0][1].variant for one in items}, reverse=True)  # PUBLIC first
     turns = turn_weights(one[0][1].turns for one in items)
     declared = primary(found.kinds)
+    names = (found.base.name, found.trained.name)
     made = []
     for group in groups(found.kinds, variants):
         name = (group.measure.name, group.condition, group.variant)
-        made.append(contrast(group, pairs(items, group), name in declared, margin))
+        planned = pairs(items, group)
+        made.append(contrast(group, planned, name in declared, margin, names=names))
         wide = (group.measure.name, group.condition, ALL)
         if wide not in declared:
             continue
         if group.variant == "PRIVATE" and "PUBLIC" in variants:
             gap = Group(group.measure, group.condition, GAP)
-            made.append(contrast(gap, gap_pairs(items, gap), False, plain=False))
+            made.append(contrast(gap, gap_pairs(items, gap), False, plain=False, names=names))
         if group.variant == variants[-1]:
-            made += _turn_contrasts(items, group, turns)
+            made += _turn_contrasts(items, group, turns, names)
     return made
 
 
 def _turn_contrasts(
-    items: Sequence[Item], group: Group, turns: Mapping[str, Mapping[str | int, float]]
+    items: Sequence[Item],
+    group: Group,
+    turns: Mapping[str, Mapping[str | int, float]],
+    names: tuple[str, str],
 ) -> list[Contrast]:
     """Those for which some story has every length that they need."""
     made = []
@@ -176,7 +181,7 @@ def _turn_contrasts(
         planned = turn_pairs(items, group, weights)
         if planned:
             place = Group(group.measure, group.condition, name)
-            made.append(contrast(place, planned, False, plain=False))
+            made.append(contrast(place, planned, False, plain=False, names=names))
     return made
 
 

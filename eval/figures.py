@@ -149,7 +149,9 @@ def _draw_forest(ax: Axes, contrasts: Sequence[Mapping[str, Any]]) -> None:
     labels = [place(one) for one in reversed(contrasts)]
     ax.set_yticks(range(len(contrasts)), labels)
     ax.set_ylim(-0.6, len(contrasts) - 0.4)
-    ax.set_xlabel("difference, trained minus base, with 95 % interval over source tasks")
+    arms = {tuple(one["arms"]) for one in contrasts}
+    which = " minus ".join(reversed(arms.pop())) if len(arms) == 1 else "system minus system"
+    ax.set_xlabel(f"difference, {which}, with 95 % interval over source tasks")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
 
