@@ -137,6 +137,12 @@ def _add_score(commands: Commands) -> None:
         action="store_true",
         help="ask the judge again where its reply was unusable (BASIS only)",
     )
+    score.add_argument(
+        "--controls",
+        action="store_true",
+        help="also judge the gold texts and four answers that deserve nothing, once per instance "
+        "and request text; the report shows them below the systems (BASIS only)",
+    )
 
 
 def _add_compare(commands: Commands) -> None:
@@ -354,7 +360,7 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
     from eval.records import COMPLETE
     from eval.scoring import score_policies, score_system, systems
 
-    if options.overrides or options.retry_unusable:
+    if options.overrides or options.retry_unusable or options.controls:
         raise UserError("calendar answers have no judge; score them without judge settings")
     for name in systems(plan):
         tally = score_system(plan, name)
@@ -373,6 +379,7 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
 
 def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
     from configs.load import overridden
+    from eval.basis.controls import CONTROLS, score_control
     from eval.basis.predictions import write_predictions
     from eval.basis.scoring import score_system
     from eval.scoring import systems
@@ -380,14 +387,18 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
     assert plan.config.judge is not None, "a plan of rubric answers has a judge"
     judge = overridden(plan.config.judge, options.overrides)
     code = 0
-    for name in systems(plan):
+    jobs = [(name, score_system, name) for name in systems(plan)]
+    if options.controls:
+        jobs += [(f"control {name}", score_control, name) for name in CONTROLS]
+    for title, score, name in jobs:
         try:
-            outcome = score_system(plan, name, judge, options.retry_unusable)
+            outcome = score(plan, name, judge, options.retry_unusable)
         except KeyboardInterrupt:
-            print(f"{name}: interrupted; run the same command again", file=sys.stderr)
+            print(f"{title}: interrupted; run the same command again", file=sys.stderr)
             return 130
-        write_predictions(plan, name)
-        _print_judged(name, outcome)
+        if score is score_system:
+            write_predictions(plan, name)
+        _print_judged(title, outcome)
         code = max(code, outcome.exit_code)
         if outcome.session.stopped:
             break
