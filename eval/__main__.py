@@ -20,13 +20,14 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from configs.errors import UserError, run_command
 
 if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
+    from configs.judge import JudgeConfig
     from eval.basis.scoring import Outcome as Scoring
     from eval.engines import Engine
     from eval.estimate import Estimate
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the commands import what they need: --help must not pay for
     from eval.runner import Outcome
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Score: TypeAlias = "Callable[[Plan, str, JudgeConfig, bool], Scoring]"
 RAW = argparse.RawDescriptionHelpFormatter
 TAKEN = (".prompts", ".json", ".jsonl", ".part")  # ends of file names beside a system's
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -387,7 +389,7 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
     assert plan.config.judge is not None, "a plan of rubric answers has a judge"
     judge = overridden(plan.config.judge, options.overrides)
     code = 0
-    jobs = [(name, score_system, name) for name in systems(plan)]
+    jobs: list[tuple[str, Score, str]] = [(name, score_system, name) for name in systems(plan)]
     if options.controls:
         jobs += [(f"control {name}", score_control, name) for name in CONTROLS]
     for title, score, name in jobs:

@@ -1,6 +1,7 @@
 """Controls: judged over HTTP by the same judge, kept apart from systems, shown below them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -53,8 +54,8 @@ def means(plan: Plan, control: str) -> dict[str, float]:
 
 
 def test_what_each_control_earns_from_a_judge_that_looks_for_words(reported: Plan) -> None:
-    gold = {"belief": 1.0, "profile": pytest.approx(2 / 3), "solution": 0.5}
-    assert means(reported, "gold") == gold  # says bulb, and "time" where test was asked: no
+    gold = {"belief": 1.0, "profile": pytest.approx(2 / 3), "solution": 0.25}
+    assert means(reported, "gold") == gold
     spray = {"belief": 1.0, "profile": 1.0, "solution": 1.0}
     assert means(reported, "keyword spray") == spray
     nothing = {"belief": 0.0, "profile": 0.0, "solution": 0.0}
@@ -71,7 +72,7 @@ def test_controls_are_kept_under_names_of_their_own(reported: Plan) -> None:
     names = [f"{name.replace(' ', '_')}.jsonl" for name in CONTROLS]
     assert sorted(path.name for path in (judge / "controls").iterdir()) == sorted(names)
     one = json.loads((judge / "controls/gold.jsonl").read_text().splitlines()[0])
-    assert one["id"].startswith("swe_0000:")
+    assert re.fullmatch(r"(swe|culture)_00\d\d:[0-9a-f]{16}", one["id"])  # by content, shared
     assert (one["run"], one["state"], one["model"]) == (1, "judged", "m")
 
 
@@ -92,7 +93,7 @@ def test_the_report_shows_them_below_the_systems(reported: Plan) -> None:
     assert "the ceiling of this judge" in table
     page = (reported.folder / "report.html").read_text()
     assert page.count('<tr class="policy first"><td>control: gold</td><td>all</td>') == 3
-    assert "NO_CONTROLS" not in text and "No controls were judged" not in text
+    assert "No controls were judged" not in text
     assert "| control gold | m (" in text.partition("## The judge")[2]
 
 
