@@ -91,7 +91,7 @@ def score_control(plan: Plan, control: str, judge: JudgeConfig, retry: bool = Fa
         "judgements": judgements,
     }
     write_sealed(control_path(plan, control).with_suffix(".json"), tally)
-    return Outcome(tally["states"], 0, judgements, session)
+    return Outcome(states, 0, judgements, session)
 
 
 def answers(plan: Plan, control: str) -> Iterator[tuple[Reply, Candidate]]:

@@ -98,7 +98,8 @@ class Outcome:
     @property
     def unusable(self) -> int:
         """Judgements that failed and are not owed: asked again only on request."""
-        return sum(self.judgements["failed"].values()) - int(self.judgements["owed"])
+        failed: dict[str, int] = self.judgements["failed"]
+        return sum(failed.values()) - int(self.judgements["owed"])
 
 
 def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = False) -> Outcome:
