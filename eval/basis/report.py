@@ -303,10 +303,10 @@ def system_table(
     controls: Mapping[str, Rows],
 ) -> Table:
     """All systems at one place: by domain, and without flagged instances; then the controls."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, held in rows.items():
         lines += _system_lines(name, units, place, held, plan.runs)
-    apart = []
+    apart: list[tuple[str, ...]] = []
     for name, held in controls.items():
         apart += _system_lines(f"control: {name}", units, place, held, RUNS)
     labels = [MEASURES[name].label for name in place.measures]
