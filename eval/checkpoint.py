@@ -86,7 +86,7 @@ def _check_json(path: Path) -> None:
     if path.name in _HOLDS_OBJECT and not (isinstance(value, dict) and value):
         raise UserError(f"{path}: damaged, it holds no JSON object with keys; {_REMEDY}")
     if path.name == "config.json" and (missing := missing_sizes(value)):
-        raise UserError(f"{path}: states no {', '.join(missing)}; {_REMEDY}")
+        raise UserError(f"{path}: gives no number for {', '.join(missing)}; {_REMEDY}")
     if path.name == "tokenizer.json" and not isinstance(value.get("model"), dict):
         raise UserError(f"{path}: damaged, it holds no model; {_REMEDY}")
 

@@ -55,7 +55,8 @@ def _check_folder(folder: Path) -> Servable:
     config = _read_config(folder)
     if missing := missing_sizes(config):
         raise UserError(
-            f"{folder / 'config.json'} states no {', '.join(missing)}; write the checkpoint again"
+            f"{folder / 'config.json'} gives no number for {', '.join(missing)}; write the "
+            "checkpoint again"
         )
     _check_weights(folder)
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):

@@ -205,7 +205,7 @@ def test_data_may_be_one_section_or_several(tmp_path: Path) -> None:
             {"rubric": {"gates": [{"part": "format", "needs": "belief", "at_least": 1}]}},
             "rubric.gates.0.part: 'format' is refused",
         ),
-        ({"judge": {"endpoint": "h:1", "model": "m"}}, "judge: endpoint is no address"),
+        ({"judge": {"endpoint": "h:1", "model": "m"}}, "judge: endpoint 'h:1' is no address"),
         (
             {"curriculum": {"stages": [{"tasks": {"maze": 1}}]}},
             r"curriculum.stages.0.tasks.maze.*: 'maze' is refused: .*'calbench' or 'basis'",

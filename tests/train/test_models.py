@@ -117,7 +117,7 @@ def test_a_config_that_leaves_the_sizes_to_a_default_is_refused(tmp_path: Path) 
             lambda: InProcess(tmp_path / "final", 1),
             lambda: find_servable(str(tmp_path / "final")),
         ):
-            with pytest.raises(UserError, match=rf"config\.json:? states no {missing}; "):
+            with pytest.raises(UserError, match=rf"config\.json:? gives no number for {missing}; "):
                 load()
     path.write_text(json.dumps({"model_type": "x", "text_config": whole}))
     check_readable(tmp_path / "final")

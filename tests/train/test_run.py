@@ -230,7 +230,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("manifest.json", lambda path: path.write_text("{}"), "attempts is None"),
     ("metrics.jsonl", lambda path: path.write_text("{}\n"), ":1: damaged, not a row of metrics"),
     ("base/config.json", lambda path: path.write_text("{"), "it is not JSON"),
-    ("base/config.json", lambda path: set_key(path, "hidden_size", "32"), "no model there"),
+    ("base/config.json", lambda path: set_key(path, "hidden_size", "32"), "no number for hidd"),
     ("base/config.json", lambda path: set_key(path, "hidden_size", 64), "no model there"),
     ("base/config.json", lambda path: set_key(path, "model_type", "gwen3"), "no model there"),
     ("base/model.safetensors", break_header, "damaged weights"),
