@@ -42,7 +42,8 @@ class PublicTasks(Frozen):
 
     files: tuple[str, ...] = Field(min_length=1)
     select: Literal["pick90", "rest", "all"] = "pick90"
-    """pick90: the paper-like test set; rest: every five-agent task that is not in it."""
+    """pick90: the paper-like test set; rest: every other task; all: both. Stories need two owners
+    and an intermediary, so the last two leave out tasks of fewer than three agents."""
 
 
 Condition = Literal["belief", "direct", "textual", "symbolic", "access"]

@@ -10,6 +10,15 @@ class UserError(ValueError):
     """A fault in the user's input. The message names the place, the value and the remedy."""
 
 
+LONGEST = 60  # characters of a value in a message
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: cut where it is long, a section only by its kind."""
+    text = "a section" if isinstance(value, dict) else repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
 def run_command(main: Callable[[], int | None]) -> None:
     """Run ``main`` and exit with its code; a ``UserError`` is one line on stderr and code 2.
 

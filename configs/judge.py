@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, model_validator
 
+from configs.errors import shown
 from configs.load import Frozen
 from configs.transport import ChatTransport
 
@@ -96,15 +97,24 @@ class ChatEndpoint(ChatTransport):
                 "api_key_env is not the name of an environment variable (A-Z, 0-9, _); "
                 "put the key into a variable and write the variable's name here"
             )
-        where = urlsplit(self.endpoint)
-        if where.username or where.password or where.query:
+        if "@" in self.endpoint or "?" in self.endpoint:
             raise ValueError(
                 "endpoint holds credentials or a query; put the key into a variable and name it "
                 "in api_key_env"
             )
-        if where.scheme not in ("http", "https") or not where.hostname:
-            raise ValueError("endpoint is no address; write it as http://HOST:PORT")
+        if not _is_address(self.endpoint):
+            raise ValueError(
+                f"endpoint {shown(self.endpoint)} is no address; write it as http://HOST:PORT"
+            )
         return self
+
+
+def _is_address(endpoint: str) -> bool:
+    try:
+        where = urlsplit(endpoint)
+        return where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0
+    except ValueError:  # brackets that hold no address, a port that is no number
+        return False
 
 
 class JudgeConfig(ChatEndpoint):

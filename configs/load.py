@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from configs.errors import UserError
+from configs.errors import UserError, shown
 
 
 class Frozen(BaseModel):
@@ -144,19 +144,18 @@ def _describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
     key = ".".join(parts)
     value = error["input"]
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key} (value {value!r}){_suggestion(parts[-1], model)}"
+        return f"unknown key {key} (value {shown(value)}){_suggestion(parts[-1], model)}"
     if error["type"] == "union_tag_invalid":
         tag, expected = error["ctx"]["tag"], error["ctx"]["expected_tags"]
         expected = ", ".join(name for name in expected.split(", ") if SECTIONS not in name)
-        return f"{key}.task: {tag!r} is refused: expected one of {expected}"
+        return f"{key}.task: {shown(tag)} is refused: expected one of {expected}"
     if error["type"] == "missing":
         return f"key {key} is missing; add it"
     if isinstance(value, str) and error["type"] == "float_type" and _is_float(value):
-        return f"{key}: {value!r} is text to YAML, not a number; write {_yaml_float(value)}"
+        return f"{key}: {shown(value)} is text to YAML, not a number; write {_yaml_float(value)}"
     if error["type"] == "value_error" and isinstance(value, dict):  # about a whole section
         return f"{key}: {error['msg']}".removeprefix(": ").replace("Value error, ", "", 1)
-    shown = value if isinstance(value, (str, int, float, bool)) else type(value).__name__
-    return f"{key}: {shown!r} is refused: {error['msg']}"
+    return f"{key}: {shown(value)} is refused: {error['msg']}"
 
 
 def _yaml_float(text: str) -> str:
@@ -186,7 +185,7 @@ def _place(
     model: type[BaseModel] | None = None
     choices = [schema]
     for part in loc:
-        if part == SECTIONS:
+        if part in (SECTIONS, "[key]"):  # pydantic's mark of a fault in the key itself
             continue
         tagged = [one for one in choices if len(choices) > 1 and _tag(one) == part]
         if tagged:

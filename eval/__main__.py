@@ -11,7 +11,8 @@
 
 BASIS answers are scored by the judge of the plan; `score` takes another as key=value settings.
 
-Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct;
+Exit codes: 0 done; 1 some requests have no answer yet, run again; 2 something to correct (also
+where no reply of the judge is a verdict);
 3 the server (or the judge) went away or changed, run again; 130 interrupted, run again.
 """
 
@@ -19,13 +20,14 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from configs.errors import UserError, run_command
 
 if TYPE_CHECKING:  # the commands import what they need: --help must not pay for it
+    from configs.judge import JudgeConfig
     from eval.basis.scoring import Outcome as Scoring
     from eval.engines import Engine
     from eval.estimate import Estimate
@@ -33,7 +35,9 @@ if TYPE_CHECKING:  # the commands import what they need: --help must not pay for
     from eval.runner import Outcome
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Score: TypeAlias = "Callable[[Plan, str, JudgeConfig, bool], Scoring]"
 RAW = argparse.RawDescriptionHelpFormatter
+TAKEN = (".prompts", ".json", ".jsonl", ".part")  # ends of file names beside a system's
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -139,6 +143,12 @@ def _add_score(commands: Commands) -> None:
         "--retry-unusable",
         action="store_true",
         help="ask the judge again where its reply was unusable (BASIS only)",
+    )
+    score.add_argument(
+        "--controls",
+        action="store_true",
+        help="also judge the gold texts and four answers that deserve nothing, once per instance "
+        "and request text; the report shows them below the systems (BASIS only)",
     )
 
 
@@ -292,8 +302,14 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _check_name(system: str) -> None:
+    """The name stands in file names: those of another system, or of what is no system, are taken.
+
+    ``a.prompts`` and ``a`` would share ``a.prompts.json``.
+    """
     if not NAME.fullmatch(system):
         raise UserError(f"--system {system!r}: use letters, digits, '.', '_' and '-'")
+    if system.lower().endswith(TAKEN):
+        raise UserError(f"--system {system!r}: ends like a file of a plan folder; choose another")
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
@@ -361,7 +377,7 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
     from eval.records import COMPLETE
     from eval.scoring import score_policies, score_system, systems
 
-    if options.overrides or options.retry_unusable:
+    if options.overrides or options.retry_unusable or options.controls:
         raise UserError("calendar answers have no judge; score them without judge settings")
     for name in systems(plan):
         tally = score_system(plan, name)
@@ -380,6 +396,7 @@ def _score_calendar(plan: "Plan", options: argparse.Namespace) -> int:
 
 def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
     from configs.load import overridden
+    from eval.basis.controls import CONTROLS, score_control
     from eval.basis.predictions import write_predictions
     from eval.basis.scoring import score_system
     from eval.scoring import systems
@@ -387,14 +404,18 @@ def _score_basis(plan: "Plan", options: argparse.Namespace) -> int:
     assert plan.config.judge is not None, "a plan of rubric answers has a judge"
     judge = overridden(plan.config.judge, options.overrides)
     code = 0
-    for name in systems(plan):
+    jobs: list[tuple[str, Score, str]] = [(name, score_system, name) for name in systems(plan)]
+    if options.controls:
+        jobs += [(f"control {name}", score_control, name) for name in CONTROLS]
+    for title, score, name in jobs:
         try:
-            outcome = score_system(plan, name, judge, options.retry_unusable)
+            outcome = score(plan, name, judge, options.retry_unusable)
         except KeyboardInterrupt:
-            print(f"{name}: interrupted; run the same command again", file=sys.stderr)
+            print(f"{title}: interrupted; run the same command again", file=sys.stderr)
             return 130
-        write_predictions(plan, name)
-        _print_judged(name, outcome)
+        if score is score_system:
+            write_predictions(plan, name)
+        _print_judged(title, outcome)
         code = max(code, outcome.exit_code)
         if outcome.session.stopped:
             break
@@ -414,10 +435,17 @@ def _print_judged(name: str, outcome: "Scoring") -> None:
         f"{said['empty_candidate']}, judge failed {failed} = {said['failing_share']:.1%}"
         f"{f' ({named})' if named else ''}; requests this time {session.counts.requests}"
     )
-    if outcome.exit_code:
+    if said["owed"] or session.stopped:
         reason = f"{session.stopped}; " if session.stopped else ""
         print(
             f"{name}: {reason}{said['owed']} judgements still owed, run the same command again",
+            file=sys.stderr,
+        )
+    if outcome.unusable:
+        none = "none of the judge's replies is a verdict" if not said["judged"] else "no verdict"
+        print(
+            f"{name}: {none}, {outcome.unusable} times; ask for these again with --retry-unusable, "
+            "or name another judge (model=NAME endpoint=URL)",
             file=sys.stderr,
         )
 

@@ -51,7 +51,7 @@ def calendar_payload(plan: Plan, arms: Sequence[Arm], rows: Mapping[str, Rows]) 
         for place, *answers in zip(chosen_places, *streams, strict=True)
     )
     names = [one.name for one in arms]
-    return payload(cases, Counter(found.values()), names, graded=False, by_name=bool(settings))
+    return payload(cases, Counter(found.values()), names, graded=False)
 
 
 def _places(arm: Arm, rows: Rows) -> dict[Key, Key]:

@@ -107,13 +107,11 @@ def payload(
     counts: Mapping[str, int],
     names: Sequence[str],
     graded: bool,
-    by_name: bool = False,
 ) -> str:
     """The sample as JSON text that may stand in a ``script`` element of type application/json.
 
     ``cases`` in the order of ``chosen``: those that pass the budget of bytes are left out.
-    ``names``: the systems; texts that repeat are held once. ``by_name``: outcomes name the first
-    two of them, where "base" and "trained" would mislead.
+    ``names``: the systems, of which outcomes name the first two; texts that repeat are held once.
     """
     texts: dict[str, int] = {}
     kept: list[tuple[int, str]] = []  # as text: a tree of lists takes ten times the memory
@@ -130,10 +128,7 @@ def payload(
         size += cost
         kept.append((OUTCOMES.index(case.outcome), row))
     kept.sort(key=lambda one: one[0])
-    labels = [GRADED.get(name, name) if graded else name for name in OUTCOMES]
-    if by_name:
-        names_of = dict(zip(("base", "trained"), names, strict=False))
-        labels = [" ".join(names_of.get(word, word) for word in one.split()) for one in labels]
+    labels = [_named(GRADED.get(one, one) if graded else one, names) for one in OUTCOMES]
     whole = {
         "systems": list(names),
         "outcomes": labels,
@@ -147,6 +142,15 @@ def payload(
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _named(outcome: str, names: Sequence[str]) -> str:
+    """The words of an outcome with the names of the two systems; as they are for two settings of
+    one."""
+    if len(names) < 2:
+        return outcome
+    called = {"base": names[0], "trained": names[1]}
+    return " ".join(called.get(word, word) for word in outcome.split())
 
 
 def inert(text: str) -> str:

@@ -12,6 +12,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from configs.errors import UserError
+from configs.sizes import missing_sizes
 
 DECIDES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.txt", "*.model")
 
@@ -27,8 +28,7 @@ def fingerprint(folder: Path) -> str:
     if not any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
         raise UserError(f"{folder}: not a checkpoint; it holds no config.json")
     names = sorted({path.name for pattern in DECIDES for path in folder.glob(pattern)})
-    if not any(name.endswith((".safetensors", ".bin")) for name in names):
-        raise UserError(f"{folder}: not a checkpoint; it holds no weights (*.safetensors)")
+    check_weights(folder)
     whole = hashlib.sha256()
     for name in names:
         if name == "trainer_state.json":
@@ -36,6 +36,14 @@ def fingerprint(folder: Path) -> str:
         with (folder / name).open("rb") as content:
             whole.update(f"{name}:{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return whole.hexdigest()[:16]
+
+
+def check_weights(folder: Path) -> None:
+    """Raises ``UserError`` where no file of weights is; a trainer's own .bin files are none."""
+    files = list(folder.iterdir())
+    old = any(path.suffix == ".bin" and "model" in path.name for path in files)
+    if not old and not any(path.suffix == ".safetensors" for path in files):
+        raise UserError(f"{folder}: not a checkpoint; it holds no weights (*.safetensors)")
 
 
 LOAD_FAULTS = (
@@ -52,7 +60,8 @@ LOAD_FAULTS = (
 
 
 def check_readable(folder: Path) -> None:
-    """Refuse a folder with a JSON, weight or state file that was cut short or edited into none.
+    """Refuse a folder with a JSON, weight or state file that was cut short or edited into none,
+    or with a config that leaves the model's sizes to a default.
 
     Raises ``UserError`` naming the file.
     """
@@ -76,6 +85,8 @@ def _check_json(path: Path) -> None:
         raise UserError(f"{path}: damaged, it is not JSON; {_REMEDY}") from None
     if path.name in _HOLDS_OBJECT and not (isinstance(value, dict) and value):
         raise UserError(f"{path}: damaged, it holds no JSON object with keys; {_REMEDY}")
+    if path.name == "config.json" and (missing := missing_sizes(value)):
+        raise UserError(f"{path}: gives no number for {', '.join(missing)}; {_REMEDY}")
     if path.name == "tokenizer.json" and not isinstance(value.get("model"), dict):
         raise UserError(f"{path}: damaged, it holds no model; {_REMEDY}")
 

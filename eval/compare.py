@@ -223,8 +223,11 @@ def matched_arms(plan: Plan, base: Arm, trained: Arm, rows: Mapping[str, Rows]) 
 
 def contrasts(found: Comparison, margin: float | None) -> list[Contrast]:
     """Every place of the tables, none adjusted yet."""
+    names = (found.base.name, found.trained.name)
     return [
-        contrast(one.group, one.planned, one.primary, margin if one.plain else None, one.plain)
+        contrast(
+            one.group, one.planned, one.primary, margin if one.plain else None, one.plain, names
+        )
         for one in places(found)
     ]
 

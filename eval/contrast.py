@@ -123,11 +123,13 @@ def contrast(
     is_primary: bool,
     margin: float | None = None,
     plain: bool = True,
+    names: tuple[str, str] = ("base", "trained"),
 ) -> Contrast:
     """The paired estimate of one group over its common support.
 
     ``margin``: of a declared claim of no difference. ``plain``: values are those of single
-    answers; False where they are differences already (PRIVATE - PUBLIC, turns).
+    answers; False where they are differences already (PRIVATE - PUBLIC, turns). ``names``: of the
+    two arms, for the reason why something is not defined.
     """
     measure = group.measure
     common = [pair for pair in planned if pair.base is not None and pair.trained is not None]
@@ -164,7 +166,7 @@ def contrast(
         p_holm=None,
         q=None,
         verdict=_verdict(estimate, low, high, p, measure) if plain else _change(estimate, low, p),
-        reason=_reason(planned, estimate, measure),
+        reason=_reason(planned, estimate, measure, names),
         task_weighted_difference=estimate.mean_of_cluster_means if estimate else None,
         base_run_std=repeated.base_std if repeated else None,
         trained_run_std=repeated.trained_std if repeated else None,
@@ -228,10 +230,12 @@ def _mean(values: Iterable[float | None]) -> float:
     return sum(found) / len(found)
 
 
-def _reason(planned: list[Pair], estimate: Interval | None, measure: Measure) -> str:
+def _reason(
+    planned: list[Pair], estimate: Interval | None, measure: Measure, names: tuple[str, str]
+) -> str:
     """Why something is None; empty when nothing is."""
     if estimate is None:
-        return why_nothing(planned)
+        return why_nothing(planned, *names)
     if estimate.clusters == 1:
         return "1 source task: neither an interval nor a test"
     if estimate.se is not None and estimate.se <= 1e-12:
@@ -242,20 +246,21 @@ def _reason(planned: list[Pair], estimate: Interval | None, measure: Measure) ->
     return ""
 
 
-def why_nothing(planned: Sequence[Pair]) -> str:
-    """Why no cell has a value of both systems."""
-    base = sum(pair.base is not None for pair in planned)
-    trained = sum(pair.trained is not None for pair in planned)
+def why_nothing(planned: Sequence[Pair], base: str = "base", trained: str = "trained") -> str:
+    """Why no cell has a value of both systems, which are called as given."""
+    before = sum(pair.base is not None for pair in planned)
+    after = sum(pair.trained is not None for pair in planned)
     if not planned:
         return "nothing is planned here"
-    if base and trained:
+    if before and after:
         return (
-            f"disjoint supports: base has a value in {base} cells, trained in {trained}, "
+            f"disjoint supports: {base} has a value in {before} cells, {trained} in {after}, "
             "none in common"
         )
-    who = "neither system" if not base and not trained else "base" if not base else "trained"
-    verb = "has a value" if who == "neither system" else "has no value"
-    return f"{who} {verb} in any of the {len(planned)} cells"
+    says = f"{trained if before else base} has no value"
+    if not before and not after:
+        says = f"neither {base} nor {trained} has a value"
+    return f"{says} in any of the {len(planned)} cells"
 
 
 def _equivalence(

@@ -151,6 +151,8 @@ def _draw_forest(ax: Axes, contrasts: Sequence[Mapping[str, Any]]) -> None:
     ax.set_ylim(-0.6, len(contrasts) - 0.4)
     several = any("members" in one for one in contrasts)
     over = "source tasks and checkpoints" if several else "source tasks"
-    ax.set_xlabel(f"difference, trained minus base, with 95 % interval over {over}")
+    arms = {tuple(one["arms"]) for one in contrasts}
+    which = " minus ".join(reversed(arms.pop())) if len(arms) == 1 else "system minus system"
+    ax.set_xlabel(f"difference, {which}, with 95 % interval over {over}")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -18,7 +18,8 @@ def markdown(report: Report) -> str:
         "",
         "## All measures",
         "",
-        "| measure | condition | variant | base | trained | difference | 95 % interval | p ",
+        f"| measure | condition | variant | {escaped_cell(report.base)} "
+        f"| {escaped_cell(report.trained)} | difference | 95 % interval | p ",
     ]
     lines[-1] += "| p max-T | q | requests | tasks | covered | verdict |"
     lines.append("|---|---|---|" + "---:|" * 10 + "---|")

@@ -74,12 +74,12 @@ def headline(report: Report) -> tuple[str, str, str]:
         return names, "nothing to compare", f"({one['reason']})."
     numbers = signed(one["difference"], one["unit"])
     tail = one["reason"] if one["low"] is None else f"95 % interval {interval(one)}"
-    return names, numbers, f"({tail}). {VERDICTS[one['verdict']]}"
+    return names, numbers, f"({tail}). {VERDICTS[one['verdict']].format(report.trained)}"
 
 
 VERDICTS = {
-    "better": "The trained model is better.",
-    "worse": "The trained model is worse.",
+    "better": "{} is better.",
+    "worse": "{} is worse.",
     "no difference shown": "No difference is shown.",
     "inconclusive": "Interval and test disagree: inconclusive.",
     "too few tasks": "",

@@ -128,7 +128,7 @@ def variant_table(
         "variants",
         "PUBLIC and PRIVATE",
         "Matched within story, holder and run, complete in both variants for every system. Gap: "
-        "PRIVATE minus PUBLIC. Last rows: trained minus base, with its cluster interval.",
+        "PRIVATE minus PUBLIC. Last rows: system minus system, with its cluster interval.",
         ("system",),
         ("PUBLIC", "PRIVATE", "gap") * len(spans),
         tuple((labels, tuple(cells)) for labels, cells in lines),

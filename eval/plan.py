@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from configs.errors import UserError
+from configs.errors import UserError, shown
 from configs.evaluation import RUBRIC_FIELDS, EvalConfig, Sampling, Transport
 from eval.records import Key, canonical, read_json, sha256, write_json
 from eval.structured import SCHEMAS
@@ -87,7 +87,7 @@ class Plan:
         except ValidationError as error:
             first = error.errors()[0]
             raise UserError(
-                f"{first['loc'][0]}: {first['input']!r} is refused: {first['msg']}"
+                f"{first['loc'][0]}: {shown(first['input'])} is refused: {first['msg']}"
             ) from None
         return replace(self, config=self.config.model_copy(update={"transport": checked}))
 

@@ -9,7 +9,9 @@ Files of one plan folder::
     responses/SYSTEM.probe.json    whether repeated prompts got the same text  (run)
     responses/SYSTEM.jsonl  one `Response` a line, append-only  (run)
     judgements/JUDGE/SYSTEM.jsonl  one `KeptJudgement` a line, append-only  (score, BASIS only)
+    judgements/JUDGE/controls/CONTROL.jsonl  the same of the controls    (score --controls)
     scores/SYSTEM.jsonl     one `Scored` a line, in plan order  (score)
+    scores/controls/CONTROL.jsonl  the same of the controls              (score --controls)
     compare.json            paired comparison                   (compare)
     report.html, .md, .csv, .parquet, .tex, .png                (report)
 """

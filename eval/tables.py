@@ -120,7 +120,8 @@ def _forest(one: Mapping[str, Any], scale: float) -> str:
 
 def _detail_table(report: Report, contrasts: Iterable[Mapping[str, Any]]) -> str:
     head = (
-        "<tr><th></th><th>both / trained /<br>base / neither</th>"
+        f"<tr><th></th><th>both / {escape(report.trained)} /<br>"
+        f"{escape(report.base)} / neither</th>"
         "<th>McNemar mid-p<br>run by run</th><th>bounds</th><th>incomplete<br>= wrong</th>"
         f"<th>± runs<br>{escape(report.base)}</th><th>± runs<br>{escape(report.trained)}</th>"
         "<th>support</th></tr>"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tasks.extraction import Incomplete, Json, Object, answer_text
+from tasks.extraction import Incomplete, Json, Object, answer_text, closing
 
 Reason = Literal[
     "empty_output",  # null or blank
@@ -66,8 +66,8 @@ def read_verdict(
 ) -> Verdict | Unusable:
     """Read ``reply`` for the dimensions in ``sizes`` (dimension -> number of criteria, >= 1).
 
-    ``candidate``: the judged text; an object that the judge copied out of it is a quotation and
-    no verdict.
+    ``candidate``: the judged text; an object that the judge copied out of it, in whatever
+    indentation, is a quotation and no verdict.
     """
     assert sizes and min(sizes.values()) >= 1
     try:
@@ -85,12 +85,18 @@ def _read(reply: str | None, sizes: Mapping[str, int], candidate: str) -> Verdic
     found = list(_score_objects(text, sizes))
     if not found:
         raise _UnusableError("no_scores_object")
-    own = [pairs for pairs, source in found if source not in candidate]
+    written = _squeezed(candidate)
+    own = [pairs for pairs, source in found if _squeezed(source) not in written]
     if not own:
         raise _UnusableError("quoted_candidate")
     for pairs in own:
         _refuse_unclear_json(pairs)
     return _agreed([dict(pairs) for pairs in own], sizes)
+
+
+def _squeezed(text: str) -> str:
+    """Without white space: a quotation may be indented otherwise than the text it is from."""
+    return "".join(text.split())
 
 
 def _score_objects(text: str, sizes: Mapping[str, int]) -> Iterator[tuple[Object, str]]:
@@ -106,8 +112,10 @@ def _score_objects(text: str, sizes: Mapping[str, int]) -> Iterator[tuple[Object
             end = max(position + 1, error.pos)
             if verdict_begins.search(text, position, end + 1):
                 raise _UnusableError("malformed_json") from None
-        except RecursionError:
-            raise _UnusableError("malformed_json") from None
+        except RecursionError:  # too deep to decode; no verdict is, so what holds none is skipped
+            end = closing(text, position) or len(text)
+            if verdict_begins.search(text, position, end):
+                raise _UnusableError("malformed_json") from None
         else:
             if any(key in sizes for key, _ in pairs):
                 yield pairs, text[position:end]

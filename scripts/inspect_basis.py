@@ -3,8 +3,9 @@
     python -m scripts.inspect_basis ../shared/data/basis/synchtom
     python -m scripts.inspect_basis RELEASE_FOLDER --strict
 
-Only ids and numbers are printed, never a text of an instance. With --strict the first fault ends
-the command with exit code 2; without, a faulty instance is left out and all faults are listed.
+Only ids and numbers are printed, never a text of an instance. A faulty instance is left out, and
+all faults are listed; with --strict the first one ends the command. Exit code 0: something can be
+used; 2: nothing can, or a fault with --strict.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from configs.errors import run_command
-from tasks.basis.collection import read_instances
+from tasks.basis.collection import read_instances, sound_instances
 from tasks.basis.flags import COUNTED
 from tasks.basis.found import Found
 from tasks.basis.instances import DIMENSIONS, Instance, Place
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in collection.ignored:
         print(f"{path}: not read; neither *-benchmark.json nor *.jsonl")
     print(f"in all: {len(collection.instances)} instances, {len(collection.faults)} faults")
+    sound_instances(collection)  # none: exit code 2
     return 0
 
 
@@ -84,6 +86,8 @@ def _oddities(found: Sequence[Instance]) -> Iterator[str]:
     yield from _listed("ids longer than four digits", padded)
     labels = [one.id for one in found if one.flags.option_label]
     yield from _listed("belief or true state is an exam option", labels)
+    others = [f"{one.id} ({one.subdomain})" for one in found if one.flags.other_domain]
+    yield from _listed("domain text of another domain than the file, which counts", others)
     if any(one.domain == "culture" for one in found):
         yield "  culture scenes may describe an image; none is shipped, the text is all there is"
 

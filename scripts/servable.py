@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.errors import UserError
+from configs.sizes import missing_sizes
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
@@ -52,6 +53,11 @@ def _looks_local(checkpoint: str) -> bool:
 
 def _check_folder(folder: Path) -> Servable:
     config = _read_config(folder)
+    if missing := missing_sizes(config):
+        raise UserError(
+            f"{folder / 'config.json'} gives no number for {', '.join(missing)}; write the "
+            "checkpoint again"
+        )
     _check_weights(folder)
     if not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json")):
         raise UserError(

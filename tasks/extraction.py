@@ -46,7 +46,8 @@ class Incomplete:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the answering object holds under the key: more than one value if the key comes twice.
+    """What the answering object holds under the key: more than one value if the key comes twice,
+    in whatever spelling.
 
     ``repaired``: a trailing comma had to be dropped.
     """
@@ -118,7 +119,7 @@ def _top_level(text: str) -> "Iterator[tuple[int, _Whole | None]]":
             whole = _read_object(text, start, shallow)
             position = whole.end
         except _BrokenError as error:
-            end = None if unclosed else _closing(text, start)  # looked for once: linear time
+            end = None if unclosed else closing(text, start)  # looked for once: linear time
             unclosed = unclosed or end is None
             position = end or max(error.position, start + 1)
         if not hidden:
@@ -140,8 +141,7 @@ def _held(pairs: Object, key: str) -> tuple[Json, ...]:
 
 
 def _values(pairs: Object, key: str) -> tuple[Json, ...]:
-    exact = tuple([value for name, value in pairs if name == key])
-    return exact or tuple([value for name, value in pairs if name.strip().lower() == key])
+    return tuple([value for name, value in pairs if name == key or name.strip().lower() == key])
 
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
@@ -207,7 +207,7 @@ def _read_object(text: str, start: int, shallow: bool) -> _Whole:
     return _Whole(pairs, parser.repaired, parser.position)
 
 
-def _closing(text: str, start: int) -> int | None:
+def closing(text: str, start: int) -> int | None:
     """Where the brackets of the object at ``start`` close; None if they never do."""
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text, start):

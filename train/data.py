@@ -72,10 +72,30 @@ def check_basis(config: Training) -> None:
     trained = [one for one in config.sections if isinstance(one, BasisData)]
     if not trained:
         return
+    _refuse_missing(config)
     held_out = [one for one in config.held_out if isinstance(one, BasisFiles)]
     kept_out = read_instances(_paths(held_out), strict=True, with_rubrics=False)
     instances = sound_instances(read_instances(_paths(trained)))
     check_apart(instances, kept_out.instances)
+
+
+def _refuse_missing(config: Training) -> None:
+    """Raises ``UserError`` for BASIS data that is not there, with the key to set and its forms."""
+    several = isinstance(config.data, tuple)
+    places = [
+        *((f"data.{n}" if several else "data", one) for n, one in enumerate(config.sections)),
+        *((f"held_out.{n}", one) for n, one in enumerate(config.held_out)),
+    ]
+    for place, section in places:
+        for name in () if isinstance(section, CalbenchData) else section.files:
+            if not Path(name).exists():
+                whose = "your own training instances, with rubrics"
+                if place.startswith("held_out"):
+                    whose = "the benchmark's instances, to be kept out"
+                raise UserError(
+                    f"{place}.files: {name!r}: no such file or folder; set {place}.files=[PATH] to "
+                    f"{whose}: *.jsonl (one a line) or *-benchmark.json beside trajectories/"
+                )
 
 
 def _paths(sections: Sequence[BasisData | BasisFiles]) -> list[Path]:

@@ -10,6 +10,7 @@ test fails when its signature changes. A reward of NaN is TRL's own: the complet
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -17,12 +18,19 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from peft import PeftModel
+from transformers import (
+    PreTrainedModel,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from configs.errors import UserError
+from configs.errors import UserError, shown
 from configs.training import Grpo, Training, world_size
 from rewards.judge_counts import JudgeFailing
 from rewards.rubric import PART_OF
@@ -40,6 +48,7 @@ from train.turn_bins import Bin, bin_of
 
 log = logging.getLogger(__name__)
 
+LONGEST_REFUSAL = 200  # characters; some of TRL's list sixty names
 FLAT = 1e-6  # a group whose rewards spread less teaches nothing
 MOST_DEAD_BATCHES = 3  # batches in a row with every completion truncated and masked
 
@@ -370,11 +379,25 @@ def grpo_arguments(config: Training, folder: Path) -> GRPOConfig:
         **vllm_arguments(config),
         **shared_arguments(config, grpo),
     }
-    extra: dict[str, Any] = grpo.extra
+    made = _made(ours, grpo.extra)
+    if isinstance(made, GRPOConfig):
+        return made
+    for name, value in grpo.extra.items():
+        alone = _made(ours, {name: value})
+        if isinstance(alone, str) and isinstance(_made(ours, {}), GRPOConfig):
+            raise UserError(f"grpo.extra.{name}: {shown(value)}: TRL refuses it: {alone}")
+    raise UserError(f"grpo: TRL refuses these settings together: {made}")
+
+
+def _made(ours: Mapping[str, Any], extra: Mapping[str, Any]) -> GRPOConfig | str:
+    """The arguments, or in few words why TRL refuses them."""
     try:
         return GRPOConfig(**ours, **extra)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"grpo: TRL refuses these settings: {error}") from None
+    except (TypeError, ValueError, PackageNotFoundError) as error:
+        why = " ".join(str(error).split())
+    if "unexpected keyword argument" in why:
+        return "GRPOConfig has no such argument; leave it out"
+    return why if len(why) <= LONGEST_REFUSAL else f"{why[: LONGEST_REFUSAL - 3]}..."
 
 
 def vllm_arguments(config: Training) -> dict[str, object]:
@@ -420,6 +443,7 @@ def make_trainer(
         peft_config=lora_config(config.model.lora) if config.model.lora else None,
         callbacks=list(callbacks),
     )
+    assert isinstance(trainer.model, PreTrainedModel | PeftModel)
     trainer.optimizer = muon(trainer.model, config.grpo)  # after the adapter is in the model
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -25,7 +25,7 @@ from transformers import (
 
 from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
-from eval.checkpoint import LOAD_FAULTS, check_readable
+from eval.checkpoint import LOAD_FAULTS, check_readable, check_weights
 from tasks.example import Message
 from tasks.extraction import opens_thinking
 
@@ -128,6 +128,8 @@ def load_model(
 def load_folder(path: str, dtype: str, attention: str = "sdpa") -> PreTrainedModel:
     """The model in a folder or on the hub. Raises ``UserError`` when there is none."""
     _check_folder(path)
+    if Path(path).is_dir():
+        check_weights(Path(path))
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             path, dtype=DTYPES[dtype], attn_implementation=attention

@@ -11,18 +11,21 @@ pass rate, each part, and the share of groups expected to be dead: all rewards a
 """
 
 import argparse
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from configs.errors import run_command
-from configs.evaluation import EvalConfig, Sampling
+from configs.errors import UserError, run_command
+from configs.evaluation import EvalConfig, Sampling, Transport
 from configs.training import Training, load_training
 from eval.__main__ import main as eval_command
+from eval.openai_server import OpenAIServer
 from eval.plan import Plan, write_plan
 from eval.records import Scored, read_scores
 from eval.scoring import score_path
+from rewards.chat_server import ServerChanged, ServerUnreachable
 from tasks.example import Example, write_examples
 from train.data import check_files, training_examples
 from train.pool import PassRate, dead_share, write_rates
@@ -36,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
     config = load_training(options.config, options.overrides)
     check_files(config)
+    if options.server:
+        check_server(options.server, options.model)
     out = options.out or Path("runs") / "pilot" / config.name
     runs = options.completions or config.grpo.num_generations
     rates = []
@@ -70,6 +75,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pass-at", type=float, default=1.0, help="reward that passes (default 1)")
     parser.add_argument("--out", type=Path, help="default: runs/pilot/NAME")
     return parser
+
+
+def check_server(url: str, model: str | None) -> None:
+    """Raise ``UserError`` unless ``model`` is served there; before the prompts are made, which
+    takes longer than to see that nobody answers."""
+    if model is None:
+        raise UserError("--server needs --model: the name under which it serves the checkpoint")
+
+    async def look() -> None:
+        async with OpenAIServer([url], model, Transport()) as engine:
+            await engine.model_card()
+
+    try:
+        asyncio.run(look())
+    except (ServerUnreachable, ServerChanged) as error:
+        raise UserError(str(error)) from None
 
 
 def frozen(config: Training, asked: Sequence[Example], folder: Path, runs: int) -> Plan:

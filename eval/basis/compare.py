@@ -347,7 +347,7 @@ def turned_between(
                     grown = (_grown(unit, short, cell.measure, one, run) for one in (base, trained))
                     pairs.append(Pair((unit.id, run), unit.source, *grown))
             group = Group(MEASURES[cell.measure], f"{place.setting}, {name}", cell.domain)
-            found = contrast(group, pairs, False, plain=False)
+            found = contrast(group, pairs, False, plain=False, names=names)
             made.append(Compared(names, cell, found, None, None))
     return made
 
@@ -387,7 +387,7 @@ def _compared(
     return Compared(
         names,
         cell,
-        contrast(_group(cell), pairs, is_primary, margin),
+        contrast(_group(cell), pairs, is_primary, margin, names=names),
         mean_words([other for other, _ in matched], cell.measure, base.rows, plan.runs),
         mean_words([unit for _, unit in matched], cell.measure, trained.rows, plan.runs),
     )

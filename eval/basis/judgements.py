@@ -104,7 +104,7 @@ def judge_name(config: JudgeConfig) -> str:
 
 
 def log_path(plan: Plan, config: JudgeConfig, system: str) -> Path:
-    """Where this judge's judgements of ``system`` are."""
+    """Where this judge's judgements of ``system`` are; of a control as ``controls/NAME``."""
     return plan.folder / "judgements" / judge_name(config) / f"{system}.jsonl"
 
 
@@ -112,7 +112,7 @@ def open_log(plan: Plan, config: JudgeConfig, system: str) -> RowLog:
     """The log to write, and beside it who the judge is."""
     path = log_path(plan, config, system)
     log = RowLog(path, "eval score")
-    about = path.parent / "judge.json"
+    about = plan.folder / "judgements" / judge_name(config) / "judge.json"
     if not about.exists():
         write_json(about, describe(config))
     return log

@@ -52,7 +52,11 @@ def _sections(report: BasisReport) -> list[Section]:
 
 def _html_table(table: Table) -> str:
     note = f'<p class="sub">{escape(table.note)}</p>' if table.note else ""
-    lines = "".join(_html_row(row, "td") for row in table.rows)
+    last = len(table.rows) - table.apart
+    lines = "".join(
+        _html_row(row, "td", "" if n < last else "policy first" if n == last else "policy")
+        for n, row in enumerate(table.rows)
+    )
     drawn = f'<div class="wide"><table class="narrow">{_html_row(table.head, "th")}{lines}</table>'
     if table.folded:
         title = f"<summary>{escape(table.title)}</summary>"
@@ -60,8 +64,10 @@ def _html_table(table: Table) -> str:
     return f"<h3>{escape(table.title)}</h3>{note}{drawn}</div>"
 
 
-def _html_row(cells: Sequence[str], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+def _html_row(cells: Sequence[str], tag: str, kind: str = "") -> str:
+    """``kind``: the class of the row; those of the calendar report's fixed answers."""
+    opening = f'<tr class="{kind}">' if kind else "<tr>"
+    return f"{opening}{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 def markdown(report: BasisReport) -> str:

@@ -4,7 +4,7 @@ Nothing of the clock goes in: the same scores give the same report. ``eval.basis
 as a page, as Markdown and as a picture.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from eval.basis.cells import (
     summarize,
 )
 from eval.basis.compare import BETWEEN
+from eval.basis.controls import RUNS, cautions, mean_reward, read_controls
 from eval.basis.paper import basis_curves, basis_tables
 from eval.compare import read_compared
 from eval.curves import Curve, read_curves
@@ -45,13 +46,16 @@ Contrast = Mapping[str, Any]  # a row of compare.json
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``folded``: not among the first things a reader wants."""
+    """``folded``: not among the first things a reader wants. ``apart``: how many of the last rows
+    are no system's and stand in a block of their own.
+    """
 
     title: str
     note: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     folded: bool = False
+    apart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +98,25 @@ def gather(plan: Plan, train_run: Path | None) -> BasisReport:
     between = [one for one in contrasts if one["arms"] == arms[:2] or one["system"]]
     held = () if compared["withheld"] else contrasts
     held_recipes = () if compared["withheld"] else compared["recipes"]
+    judged = read_controls(plan)
+    controls = {name: held_rows for name, (_, held_rows) in judged.items()}
+    judges = {**tallies, **{f"control {name}": tally for name, (tally, _) in judged.items()}}
     sentence, basis = lead(compared, base, trained)
     return BasisReport(
         title=plan.title,
         answers=plan.answer_form,
         lead=sentence,
         basis=basis,
-        warnings=(*compared["warnings"], *other_judges(tallies, compared["judge"]["name"])),
+        warnings=(
+            *compared["warnings"],
+            *other_judges(judges, compared["judge"]["name"]),
+            *cautions({name: mean_reward([*held.values()]) for name, held in controls.items()}),
+        ),
         tables=(
             *between_tables(between, base, trained),
             *within_tables(between, shown),
-            *(system_table(plan, units, place, rows) for place in places(units)),
-            judge_table(tallies),
+            *(system_table(plan, units, place, rows, controls) for place in places(units)),
+            judge_table(judges),
         ),
         primary=tuple(one for one in held_recipes or held if one["primary"]),
         forest=tuple(one for one in (*held_recipes, *held) if _drawn(one)),
@@ -282,26 +293,44 @@ SYSTEM_NOTE = (
     "answer without the form asked for scores 0; one that was cut off, or on which the judge "
     "failed, has no score."
 )
+CONTROL_NOTE = (
+    " Below the systems, the controls: candidates of known worth, judged once by the same judge, "
+    "in no comparison. Gold is what the hidden fields say, the ceiling of this judge on these "
+    "criteria; the others deserve next to nothing."
+)
+NO_CONTROLS = " No controls were judged; `python -m eval score FOLDER --controls` does so."
 
 
 def system_table(
-    plan: Plan, units: Sequence[Unit], place: Place, rows: Mapping[str, Rows]
+    plan: Plan,
+    units: Sequence[Unit],
+    place: Place,
+    rows: Mapping[str, Rows],
+    controls: Mapping[str, Rows],
 ) -> Table:
-    """All systems at one place: by domain, and without flagged instances."""
-    lines = []
+    """All systems at one place: by domain, and without flagged instances; then the controls."""
+    lines: list[tuple[str, ...]] = []
     for name, held in rows.items():
-        for domain in domains(units):
-            for subset in SUBSETS:
-                here = chosen(units, place, domain, subset)
-                lines.append((name, domain, subset, *_means(plan, here, place, held)))
+        lines += _system_lines(name, units, place, held, plan.runs)
+    apart: list[tuple[str, ...]] = []
+    for name, held in controls.items():
+        apart += _system_lines(f"control: {name}", units, place, held, RUNS)
     labels = [MEASURES[name].label for name in place.measures]
     head = ("system", "domain", "instances", *labels, "words")
-    return Table(f"All systems: {place.name}", SYSTEM_NOTE, head, tuple(lines), folded=True)
+    note = SYSTEM_NOTE + (CONTROL_NOTE if controls else NO_CONTROLS)
+    title = f"All systems: {place.name}"
+    return Table(title, note, head, (*lines, *apart), folded=True, apart=len(apart))
 
 
-def _means(plan: Plan, here: Sequence[Unit], place: Place, rows: Rows) -> list[str]:
-    found = [summary_text(summarize(here, m, rows, plan.runs)) for m in place.measures]
-    return [*found, length(mean_words(here, place.measures[0], rows, plan.runs))]
+def _system_lines(
+    name: str, units: Sequence[Unit], place: Place, rows: Rows, runs: range
+) -> Iterator[tuple[str, ...]]:
+    for domain in domains(units):
+        for subset in SUBSETS:
+            here = chosen(units, place, domain, subset)
+            means = [summary_text(summarize(here, m, rows, runs)) for m in place.measures]
+            length_shown = length(mean_words(here, place.measures[0], rows, runs))
+            yield (name, domain, subset, *means, length_shown)
 
 
 def summary_text(one: Summary) -> str:

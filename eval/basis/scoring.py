@@ -87,10 +87,19 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 all judged; 1 some judgements owed; 3 the judge went away or fails too often."""
+        """0 all judged; 1 some judgements owed; 2 no reply of the judge is a verdict; 3 the judge
+        went away or fails too often."""
         if self.session.stopped:
             return 3
-        return 1 if self.judgements["owed"] else 0
+        if self.judgements["owed"]:
+            return 1
+        return 2 if self.judgements["failed"] and not self.judgements["judged"] else 0
+
+    @property
+    def unusable(self) -> int:
+        """Judgements that failed and are not owed: asked again only on request."""
+        failed: dict[str, int] = self.judgements["failed"]
+        return sum(failed.values()) - int(self.judgements["owed"])
 
 
 def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = False) -> Outcome:
@@ -114,7 +123,7 @@ def score_system(plan: Plan, system: str, judge: JudgeConfig, retry: bool = Fals
     replies = read_replies(plan, path, index, identity.prefilled_think)
     lines = _lines(replies, kept, plan.config.rubric, states, tokens, found)
     write_atomically(score_path(plan, system), lines)
-    judgements = _judgements(found)
+    judgements = judgement_counts(found)
     tally = {
         **asdict(tally_of(plan, index, states, tokens)),
         "judge": {"name": judge_name(judge), **describe(judge)},
@@ -160,17 +169,21 @@ def _lines(
     found: Counter[str],
 ) -> Iterator[str]:
     for reply in replies:
-        row = scored(reply, kept, reward, found)
+        said = {} if reply.candidate is None else said_of(reply.candidate, kept)
+        row = scored(reply, said, reward, found)
         states[row.state] += 1
         tokens["prompt"] += row.prompt_tokens or 0
         tokens["completion"] += row.completion_tokens or 0
         yield to_line(row)
 
 
-def scored(reply: Reply, kept: Kept, reward: RubricReward, found: Counter[str]) -> Scored:
+def scored(
+    reply: Reply,
+    judged: Mapping[Dimension, Judgement],
+    reward: RubricReward,
+    found: Counter[str],
+) -> Scored:
     """The row of one reply. ``found``: counts of judgements by state and reason, added to."""
-    candidate = reply.candidate
-    judged = {} if candidate is None else _all_said(kept.of(candidate))
     for one in judged.values():
         found[f"failed/{one.reason}" if one.scores is None else one.state] += 1
     state = reply.state
@@ -197,8 +210,9 @@ def scored(reply: Reply, kept: Kept, reward: RubricReward, found: Counter[str]) 
     )
 
 
-def _all_said(said: Mapping[Dimension, Judgement | None]) -> dict[Dimension, Judgement]:
-    """A judgement that has not been made is a failure of its own reason."""
+def said_of(candidate: Candidate, kept: Kept) -> dict[Dimension, Judgement]:
+    """What the judge said; a judgement that has not been made is a failure of its own reason."""
+    said = kept.of(candidate)
     return {name: one or Judgement("", name, "failed", None, OWED) for name, one in said.items()}
 
 
@@ -230,7 +244,7 @@ def _measures(reply: Reply, judged: Mapping[Dimension, Judgement]) -> dict[str, 
     return {**found, **{name: float(count) for name, count in words.items()}}
 
 
-def _judgements(found: Mapping[str, int]) -> dict[str, Any]:
+def judgement_counts(found: Mapping[str, int]) -> dict[str, Any]:
     """Counts by how judgements ended. ``failing_share``: of those that needed the judge."""
     failed = {name[7:]: n for name, n in sorted(found.items()) if name.startswith("failed/")}
     judged, lost = found.get("judged", 0), sum(failed.values())

@@ -58,7 +58,12 @@ _TERM = re.compile(r"\blatent state\b", re.I)
 
 
 def find_flags(
-    scene: str, turns: tuple[Turn, ...], belief: str, true_state: str, rubrics: Rubrics
+    scene: str,
+    turns: tuple[Turn, ...],
+    belief: str,
+    true_state: str,
+    rubrics: Rubrics,
+    other_domain: bool,
 ) -> Flags:
     """The flags of an instance. ``scene``: its visible text outside the turns."""
     seen = [text for turn in turns for text in (turn.action, turn.observation or "")]
@@ -75,6 +80,7 @@ def find_flags(
         term_criteria=tuple(place for place, text in _placed(rubrics) if _TERM.search(text)),
         coarse=tuple(one for one in DIMENSIONS if len(rubrics.of(one)) == 2),
         option_label=_is_label(belief) or _is_label(true_state),
+        other_domain=other_domain,
     )
 
 

@@ -72,7 +72,8 @@ class Flags:
     ``letter_criteria`` name an answer letter that is nowhere visible; those among them that offer
     no other wording are ``unanswerable``. ``term_criteria`` ask for the benchmark's own term.
     ``coarse``: dimensions of two criteria. ``option_label``: belief or true state is an exam
-    option, not a sentence.
+    option, not a sentence. ``other_domain``: the record's own text names another domain than its
+    file, which counts.
     """
 
     leaks: tuple[Leak, ...] = ()
@@ -81,6 +82,7 @@ class Flags:
     term_criteria: tuple[Place, ...] = ()
     coarse: tuple[Dimension, ...] = ()
     option_label: bool = False
+    other_domain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ def read_record(
     group = sister_group(name)
     if "group" in raw:
         group = text_value(raw["group"], f"{where}: group", faults) or group
-    known = domain or SUBDOMAINS.get(text["domain"])
+    named = SUBDOMAINS.get(text["domain"])
+    known = domain or named
     if known is None:
         faults.add(
             f"{where}: domain",
@@ -106,5 +107,7 @@ def read_record(
         misconception=text["misconception_type"],
         root_cause=text["root_cause_of_misconception"],
         rubrics=rubrics,
-        flags=find_flags(scene, turns, belief, true_state, rubrics),
+        flags=find_flags(
+            scene, turns, belief, true_state, rubrics, other_domain=named not in (None, known)
+        ),
     )

@@ -120,6 +120,7 @@ def _flags(raw: dict[str, Any]) -> Flags:
         term_criteria=_places(raw["term_criteria"]),
         coarse=tuple(raw["coarse"]),
         option_label=raw["option_label"],
+        other_domain=raw.get("other_domain", False),  # absent from plans frozen before the flag
     )
 
 

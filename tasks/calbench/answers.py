@@ -95,10 +95,10 @@ def _contradiction(reference: Reference, repaired: bool) -> Plan | Belief:
 
 
 def _read_plan(value: Json, reference: Reference, repaired: bool) -> Plan | Incomplete:
-    pairs = _meeting_pairs(value)
+    names = _spellings("meeting", reference.meetings)
+    pairs = _meeting_pairs(value, names)
     if pairs is None:
         return Incomplete("wrong_shape")
-    names = _spellings("meeting", reference.meetings)
     stated: list[list[Json]] = [[] for _ in reference.meetings]
     fault = ""
     for name, slot in pairs:
@@ -119,7 +119,7 @@ def _read_plan(value: Json, reference: Reference, repaired: bool) -> Plan | Inco
     return Plan(tuple(slots), fault, repaired)
 
 
-def _meeting_pairs(value: Json) -> list[tuple[str, Json]] | None:
+def _meeting_pairs(value: Json, names: dict[str, int]) -> list[tuple[str, Json]] | None:
     """The (meeting, slot) statements of any listed shape; None if it is none of them."""
     if isinstance(value, tuple):
         return [pair for name, slot in value for pair in _flat(name, slot)]
@@ -127,24 +127,29 @@ def _meeting_pairs(value: Json) -> list[tuple[str, Json]] | None:
         return None
     pairs: list[tuple[str, Json]] = []
     for item in value:
-        named = _item_pairs(item) if isinstance(item, tuple) else None
+        named = _item_pairs(item, names) if isinstance(item, tuple) else None
         if named is None:
             return None
         pairs += named
     return pairs
 
 
-def _item_pairs(item: Object) -> list[tuple[str, Json]] | None:
-    """``{"meeting": "M1", "slot": 3}`` or ``{"M1": 3}`` as (meeting, slot) statements."""
+def _item_pairs(item: Object, names: dict[str, int]) -> list[tuple[str, Json]] | None:
+    """``{"meeting": "M1", "slot": 3}`` or ``{"M1": 3}`` as (meeting, slot) statements.
+
+    An item that names two meetings states a slot of neither.
+    """
     keys = [key.strip().lower() for key, _ in item]
     name_key = next((key for key in _NAME_KEYS if key in keys), None)
     if name_key is None:
         return list(_flat(*item[0])) if len(item) == 1 else None
-    names = [value for key, (_, value) in zip(keys, item, strict=True) if key == name_key]
-    slots = _slot_values(
-        tuple([pair for key, pair in zip(keys, item, strict=True) if key != name_key])
-    )
-    return [(_meeting_name(name), slot) for name in names for slot in slots]
+    both = zip(keys, item, strict=True)
+    named = [_meeting_name(value) for key, (_, value) in both if key == name_key]
+    if len({_find(names, name) for name in named}) > 1:
+        return [(name, item) for name in named]
+    rest = tuple([pair for key, pair in zip(keys, item, strict=True) if key != name_key])
+    silent = all(_states_nothing(value) for _, value in rest)
+    return [(name, slot) for name in named for slot in ([None] if silent else _slot_values(rest))]
 
 
 def _meeting_name(value: Json) -> str:
@@ -159,11 +164,9 @@ def _flat(name: str, slot: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _slot_values(item: Object) -> list[Json]:
-    """What an object states under ``slot``; without that key the object itself, which is no slot,
-    or null if nothing is stated in it."""
-    stated = [value for key, value in item if key.strip().lower() == _SLOT_KEY]
-    empty = all(_states_nothing(value) for _, value in item)
-    return stated or ([None] if empty else [item])
+    """What an object states under ``slot``; without that key the object itself, which is no slot
+    even when there is nothing in it."""
+    return [value for key, value in item if key.strip().lower() == _SLOT_KEY] or [item]
 
 
 def _slot_or_nothing(value: Json, num_slots: int) -> int | None:

@@ -19,6 +19,7 @@ class Inner(Frozen):
 class Outer(Frozen):
     name: str = "x"
     mode: Literal["fast", "exact"] = "fast"
+    parts: dict[Literal["a", "b"], int] = Field(default_factory=dict)
     inner: Inner = Inner()
 
 
@@ -41,13 +42,18 @@ def test_file_then_overrides(tmp_path: Path) -> None:
         ("inner:\n  learning_rate: 1e-5\n", "write 1.0e-5"),
         ("inner:\n  lerning_rate: 0.1\n", "unknown key inner.lerning_rate (value 0.1)"),
         ("inner:\n  lerning_rate: 0.1\n", "did you mean learning_rate?"),
-        ("zzz: 1\n", "allowed here: inner, mode, name"),
+        ("zzz: 1\n", "allowed here: inner, mode, name, parts"),
         ("mode: quick\n", "mode: 'quick' is refused: Input should be 'fast' or 'exact'"),
         ("inner:\n  learning_rate: -1.0\n", "inner.learning_rate: -1.0 is refused"),
         ("inner:\n  learning_rate: .nan\n", "inner.learning_rate"),
         ("name: 3\n", "name: 3 is refused"),
         ("inner: 3\n", "inner: 3 is refused"),
         ("name: a\nname: b\n", "line 2: key 'name' is given twice"),
+        ("name: [a, b, c, d, e, f, g, h, i, j, k, l, m, n]\n", "'j', 'k', '... is refused: Input"),
+        (f"mode: {'q' * 500}\n", f"mode: '{'q' * 56}... is refused: Input should be 'fast' or"),
+        (f"zzz: {'q' * 500}\n", f"unknown key zzz (value '{'q' * 56}...); allowed here"),
+        ("inner: {turns: {a: 1}}\n", "inner.turns: a section is refused"),
+        ("parts: {slow: 1}\n", "parts.slow: 'slow' is refused: Input should be 'a' or 'b'"),
         ("- 1\n", "holds list"),
         ('name: "\\ud800"\n', "name: '\\ud800' holds half of a surrogate pair"),
         ('inner: {turns: ["\\ud800"]}\n', "inner.turns.0: '\\ud800' holds half"),

@@ -52,6 +52,9 @@ def test_texts_that_repeat_are_held_once_and_the_telling_cases_come_first() -> N
     assert dict(zip(found["keys"], found["counts"], strict=True))["both right"] == 7
     graded = json.loads(payload(held, {}, ["base"], True))
     assert graded["outcomes"][:2] == ["trained higher", "base higher"]
+    named = json.loads(payload(held, {}, ["sft base", "grpo"], True))["outcomes"]
+    assert named[:2] == ["grpo higher", "sft base higher"]
+    assert named[4:] == ["grpo incomplete", "sft base incomplete", "both incomplete"]
 
 
 def test_the_sample_keeps_to_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,10 @@ NOTHING = [
     ([], "nothing is planned here"),
     ([Pair(("a", 1), "s", None, 1.0)], "base has no value in any of the 1 cells"),
     ([Pair(("a", 1), "s", 1.0, None)], "trained has no value in any of the 1 cells"),
-    ([Pair(("a", 1), "s", None, None)], "neither system has a value in any of the 1 cells"),
+    (
+        [Pair(("a", 1), "s", None, None)],
+        "neither base nor trained has a value in any of the 1 cells",
+    ),
     (
         [Pair(("a", 1), "s", None, 1.0), Pair(("b", 1), "s", 0.0, None)],
         "disjoint supports: base has a value in 1 cells, trained in 1, none in common",
@@ -456,6 +459,6 @@ def test_a_system_that_completed_nothing_is_named(tmp_path: Path) -> None:
         in found["warnings"]
     )
     assert (
-        "whole agents right (belief), plans optimal for holder (direct): trained has no value in "
+        "whole agents right (belief), plans optimal for holder (direct): b has no value in "
         "any of the 72 cells" in found["warnings"]
     )

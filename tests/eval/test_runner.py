@@ -16,6 +16,7 @@ from aiohttp import web
 
 from configs.errors import UserError
 from configs.evaluation import Transport
+from eval.__main__ import main
 from eval.openai_server import OpenAIServer
 from eval.plan import Plan, write_plan
 from eval.records import Key, Response, to_line
@@ -58,6 +59,18 @@ def test_five_runs_are_five_answers_and_a_second_invocation_asks_nothing(tmp_pat
     assert [row["run"] for row in sorted(rows(plan), key=lambda r: r["run"])] == [1, 2, 3, 4, 5]
     assert (again.exit_code, again.owed) == (0, 0)
     assert log_path(plan, "base").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["x.prompts", "a.PROMPTS", "x.json", "x.jsonl", "x.part"])
+def test_a_system_may_not_be_named_like_a_file_of_the_folder(tmp_path: Path, name: str) -> None:
+    plan = make_plan(tmp_path, some(1))
+    words = ["run", str(plan.folder), "--system", name, "--server", "http://127.0.0.1:9"]
+    with pytest.raises(UserError, match="ends like a file of a plan folder; choose another"):
+        main([*words, "--model", "m"])
+    taken = ["import", str(plan.folder), "--system", name, "--log", "x.jsonl"]
+    with pytest.raises(UserError, match="ends like a file of a plan folder; choose another"):
+        main(taken)
+    assert not (plan.folder / "responses").exists()
 
 
 def test_every_body_carries_every_sampling_field_and_its_own_seed(tmp_path: Path) -> None:

@@ -44,6 +44,32 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path) -> None:
         main([str(path), "--strict"])
 
 
+def test_nothing_that_can_be_used_is_an_error_after_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_lines(tmp_path / "pref.jsonl", record("p", domain=""), record("q", observation=1))
+    with pytest.raises(
+        UserError, match=r"no instance can be used; first fault: .*p: domain: is bl"
+    ):
+        main([str(path)])
+    out = capsys.readouterr().out
+    assert out.count("  fault: ") == 2
+    assert "in all: 0 instances, 2 faults" in out
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "Exit code 0: something can be\nused; 2: nothing can" in capsys.readouterr().out
+
+
+def test_a_domain_text_that_is_not_the_files_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [record("a"), record("b", domain="Culture"), record("c", domain="Databases")]
+    path = write_lines(tmp_path / "swe.jsonl", *rows)
+    assert main([str(path)]) == 0
+    line = "  domain text of another domain than the file, which counts: 1: b (Culture)\n"
+    assert line in capsys.readouterr().out
+
+
 def test_real_files_show_their_anomalies_and_no_text(capsys: pytest.CaptureFixture[str]) -> None:
     folder = shared_file("basis", "synchtom")
     assert main([str(folder), "--strict"]) == 0
@@ -51,4 +77,5 @@ def test_real_files_show_their_anomalies_and_no_text(capsys: pytest.CaptureFixtu
     assert "in all: 313 instances, 0 faults" in out
     assert "  dropped key red_herring: 14" in out
     assert "  source groups: 33, of which 23 hold sisters" in out
+    assert "another domain" not in out
     assert "The response" not in out

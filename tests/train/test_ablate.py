@@ -126,7 +126,7 @@ def test_a_warm_start_a_seed_is_what_its_cells_start_from(tmp_path: Path) -> Non
         ),
         ({"axes": {"a": {"x": [], "full": ["grpo.beta=0.1"]}}}, "level 'full' cannot name a cell"),
         ({"seeds": [1, 1]}, "names a seed twice"),
-        ({"seeds": []}, "seeds: 'list' is refused"),
+        ({"seeds": []}, r"seeds: \[\] is refused"),
         (
             {"axes": {"a": {"x": [], "y": ["reward.entires=0.0"]}}},
             "cell y-seed0: .*unknown key reward.entires .*did you mean entries",

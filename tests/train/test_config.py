@@ -72,7 +72,7 @@ def test_the_commented_aggregations_load() -> None:
         (["model.lora={}", "model.dtype=bfloat16", "grpo.vllm={}"], "bfloat16 under model.lora"),
         (["grpo.max_completion_length=512"], "leaves no room for a prompt"),
         (["sft.mix={turns: {2: -1.0}}"], "sft.mix.turns: .* must be weights"),
-        (["curriculum.stages=[]"], "curriculum.stages: 'list' is refused"),
+        (["curriculum.stages=[]"], r"curriculum.stages: \[\] is refused"),
     ],
 )
 def test_what_cannot_work_is_refused_by_key(
@@ -198,7 +198,7 @@ def test_data_may_be_one_section_or_several(tmp_path: Path) -> None:
             {"sft": {"steps": 1, "mix": {"tasks": {"basis": 1}}}},
             "sft.mix.tasks: BASIS requests have no reference answers",
         ),
-        ({"data": []}, "data: 'list' is refused: Tuple should have at least 1 item"),
+        ({"data": []}, r"data: \[\] is refused: Tuple should have at least 1 item"),
         ({"data": [{**BASIS, "file": "x"}]}, "unknown key data.0.file .*did you mean files"),
         ({"data": [BASIS, {"task": "maze"}]}, "data.1.task: 'maze' is refused: expected one of"),
         (
@@ -212,7 +212,7 @@ def test_data_may_be_one_section_or_several(tmp_path: Path) -> None:
             {"rubric": {"gates": [{"part": "format", "needs": "belief", "at_least": 1}]}},
             "rubric.gates.0.part: 'format' is refused",
         ),
-        ({"judge": {"endpoint": "h:1", "model": "m"}}, "judge: endpoint is no address"),
+        ({"judge": {"endpoint": "h:1", "model": "m"}}, "judge: endpoint 'h:1' is no address"),
         (
             {"curriculum": {"stages": [{"tasks": {"maze": 1}}]}},
             r"curriculum.stages.0.tasks.maze.*: 'maze' is refused: .*'calbench' or 'basis'",
@@ -260,8 +260,19 @@ def test_check_refuses_test_instances_without_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("trained", "held_out", "message"),
     [
-        ("nowhere", "test", "nowhere: no such file or folder; give BASIS data"),
-        ("train", "nowhere", "nowhere: no such file or folder; give BASIS data"),
+        (
+            "nowhere",
+            "test",
+            r"^data\.files: '.*nowhere': no such file or folder; set data\.files=\[PATH\] to your "
+            r"own training instances, with rubrics: \*\.jsonl \(one a line\) or \*-benchmark\.json "
+            r"beside trajectories/$",
+        ),
+        (
+            "train",
+            "nowhere",
+            r"^held_out\.0\.files: '.*nowhere': no such file or folder; set "
+            r"held_out\.0\.files=\[PATH\] to the benchmark's instances, to be kept out: ",
+        ),
         ("train", "broken.jsonl", "broken.jsonl:1: "),
     ],
 )

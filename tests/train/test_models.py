@@ -1,5 +1,6 @@
 """python -m pytest tests/train/test_models.py -v"""
 
+import json
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from configs.errors import UserError
 from configs.training import ModelConfig, TinyModel
+from eval.checkpoint import check_readable
+from eval.in_process import InProcess
+from scripts.servable import find_servable
 from tasks.calbench.answers import Plan, read
 from tasks.calbench.reference import PlanTable, Reference
 from tasks.extraction import Incomplete, opens_thinking
@@ -16,6 +20,7 @@ from train.checkpoints import export, last_checkpoint
 from train.models import (
     check_end_of_turn,
     eos_ids,
+    load_folder,
     load_model,
     load_tokenizer,
     prefilled_think,
@@ -94,6 +99,36 @@ def test_a_checkpoint_that_is_not_there_is_refused(path: str) -> None:
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no config\.json"):
         load_tokenizer(ModelConfig(path=str(tmp_path)), [])
+
+
+def test_a_config_that_leaves_the_sizes_to_a_default_is_refused(tmp_path: Path) -> None:
+    tokenizer, model = load_tokenizer(TINY, [STORY, ANSWER]), model_of(0)
+    export(model, tokenizer, tmp_path / "final")
+    path = tmp_path / "final" / "config.json"
+    whole = json.loads(path.read_text())
+    for left, missing in (
+        ({"model_type": "qwen3"}, "hidden_size, num_hidden_layers, vocab_size"),
+        ({k: v for k, v in whole.items() if k != "num_hidden_layers"}, "num_hidden_layers"),
+        (whole | {"hidden_size": None}, "hidden_size"),
+    ):
+        path.write_text(json.dumps(left))
+        for load in (
+            lambda: load_folder(str(tmp_path / "final"), "float32"),
+            lambda: InProcess(tmp_path / "final", 1),
+            lambda: find_servable(str(tmp_path / "final")),
+        ):
+            with pytest.raises(UserError, match=rf"config\.json:? gives no number for {missing}; "):
+                load()
+    path.write_text(json.dumps({"model_type": "x", "text_config": whole}))
+    check_readable(tmp_path / "final")
+
+
+def test_a_config_without_weights_is_refused(tmp_path: Path) -> None:
+    tokenizer, model = load_tokenizer(TINY, [STORY, ANSWER]), model_of(0)
+    export(model, tokenizer, tmp_path / "final")
+    (tmp_path / "final" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"not a checkpoint; it holds no weights"):
+        load_folder(str(tmp_path / "final"), "float32")
 
 
 def test_half_written_checkpoints_are_passed_over(tmp_path: Path) -> None:

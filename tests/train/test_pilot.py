@@ -3,6 +3,7 @@
 python -m pytest tests/train/test_pilot.py -v
 """
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from configs.errors import UserError
 from configs.pool import Pool
 from tasks.catalog import TASKS
+from tests.eval.scripted_server import ScriptedServer
 from tests.train.conftest import SMALL, Configure
 from train.checkpoints import export
 from train.models import load_model
@@ -122,6 +124,21 @@ def test_a_pilot_writes_a_rate_for_each_prompt_and_repeats_without_asking(
     assert path.read_bytes() == before
     assert "pilot: 32 of 32 answered (this time: nothing asked" in said
     assert "calbench belief, 0 to 3 turns: 2 prompts, reward 0.000, pass 0.0%, dead 100.0%" in said
+
+
+def test_a_server_that_is_not_there_is_said_before_any_prompt_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    words = [str(path), "data.generated.count=20000", "--out", str(tmp_path / "pilot")]
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"server http://127.0.0.1:9: does not answer; start it"):
+        main([*words, "--server", "http://127.0.0.1:9", "--model", "m"])
+    with pytest.raises(UserError, match="--server needs --model"):
+        main([*words, "--server", "http://127.0.0.1:9"])
+    with ScriptedServer() as server, pytest.raises(UserError, match="not 'other'; give --model"):
+        main([*words, "--server", server.url, "--model", "other"])
+    assert time.monotonic() - started < 10  # making them takes minutes
+    assert not (tmp_path / "pilot").exists()
 
 
 def test_a_run_draws_from_its_pool_and_says_so(piloted: Path, configure: Configure) -> None:

@@ -230,7 +230,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("manifest.json", lambda path: path.write_text("{}"), "attempts is None"),
     ("metrics.jsonl", lambda path: path.write_text("{}\n"), ":1: damaged, not a row of metrics"),
     ("base/config.json", lambda path: path.write_text("{"), "it is not JSON"),
-    ("base/config.json", lambda path: set_key(path, "hidden_size", "32"), "no model there"),
+    ("base/config.json", lambda path: set_key(path, "hidden_size", "32"), "no number for hidd"),
     ("base/config.json", lambda path: set_key(path, "hidden_size", 64), "no model there"),
     ("base/config.json", lambda path: set_key(path, "model_type", "gwen3"), "no model there"),
     ("base/model.safetensors", break_header, "damaged weights"),
@@ -276,7 +276,7 @@ def test_what_is_refused_at_the_start_leaves_no_folder(configure: Configure) -> 
     for override, message in (
         ("grpo.max_completion_length=3", "fewer than the"),
         ("model={path: ./nowhere}", "no such checkpoint folder"),
-        ("grpo.extra={nonsense: 1}", "TRL refuses"),
+        ("grpo.extra={nonsense: 1}", "grpo.extra.nonsense: 1: TRL refuses it"),
         ("model.context=96", "longer than 48 tokens"),
     ):
         config = configure(override)

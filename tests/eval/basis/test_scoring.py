@@ -97,11 +97,13 @@ def test_cut_off_answers_are_coverage_and_formless_ones_score_zero(tmp_path: Pat
     assert (found["truncated"].measures, found["truncated"].reward) == ({}, 0.0)
 
 
-def test_a_judge_failure_is_no_score_and_final_once_it_replied(tmp_path: Path) -> None:
+def test_a_judge_failure_is_no_score_and_final_once_it_replied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = make_plan(tmp_path, GUIDED, count=2)
     ask(plan, "base", full)
     outcome, asked = scored_by(plan, saying("no idea"))
-    assert outcome.exit_code == 0
+    assert outcome.exit_code == 2  # something to correct: a judge that never gives a verdict
     assert outcome.judgements["failed"] == {"no_scores_object": 12}
     assert (outcome.judgements["failing_share"], outcome.judgements["owed"]) == (1.0, 0)
     assert asked == 24  # each asked twice
@@ -111,6 +113,12 @@ def test_a_judge_failure_is_no_score_and_final_once_it_replied(tmp_path: Path) -
     assert "judge belief: no_scores_object" in rows(plan)[0].note
     again, asked = scored_by(plan, judging())
     assert (asked, again.judgements) == (0, outcome.judgements)
+    capsys.readouterr()
+    assert main(["score", str(plan.folder)]) == 2
+    assert capsys.readouterr().err == (
+        "base: none of the judge's replies is a verdict, 12 times; ask for these again with "
+        "--retry-unusable, or name another judge (model=NAME endpoint=URL)\n"
+    )
     with ScriptedServer(judging()) as server:
         assert main(["score", str(plan.folder), f"endpoint={server.url}", "--retry-unusable"]) == 0
         assert len(server.bodies) == 12
@@ -232,8 +240,11 @@ def test_too_many_failures_take_the_headline_away(
         return completion("prose") if lost else await honest(body, number)
 
     with ScriptedServer(sometimes) as server:
-        main(["score", str(plan.folder), f"endpoint={server.url}", "max_failing_share=0.9"])
-    capsys.readouterr()
+        words = [str(plan.folder), f"endpoint={server.url}", "max_failing_share=0.9"]
+        assert main(["score", *words]) == 0
+    assert (
+        "trained: no verdict, 20 times; ask for these again with --ret" in capsys.readouterr().err
+    )
     assert main(["compare", str(plan.folder)]) == 0
     assert capsys.readouterr().out == ""
     assert main(["report", str(plan.folder)]) == 0

@@ -83,3 +83,19 @@ def test_internal_terms_coarse_rubrics_and_labels(tmp_path: Path) -> None:
     assert read.flags.coarse == ("belief",)
     assert read.flags.option_label
     assert not instance(tmp_path).flags.option_label
+
+
+@pytest.mark.parametrize(
+    ("domain", "flagged"),
+    [
+        ("Software Engineering", False),
+        ("Culture", True),
+        ("Science / Assessment", True),
+        ("x", False),
+    ],
+)
+def test_a_domain_text_that_names_another_domain_than_the_file(
+    tmp_path: Path, domain: str, flagged: bool
+) -> None:
+    read = instance(tmp_path, domain=domain)
+    assert (read.domain, read.flags.other_domain) == ("swe", flagged)

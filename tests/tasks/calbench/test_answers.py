@@ -143,7 +143,6 @@ def test_trailing_commas_are_repaired(text: str) -> None:
         (with_m2("null"), "missing_entry"),  # p15
         (with_m2('""'), "missing_entry"),  # p16
         (with_m2('" \\t"'), "missing_entry"),
-        (with_m2("{}"), "missing_entry"),
         (with_m2('{"slot": null}'), "missing_entry"),
         (with_m2('null, "M2": null'), "missing_entry"),
         ('{"plan": {"M1": 16, "M2": null, "M3": 0, "M4": 15, "M5": 11, "M6": 1}}', "missing_entry"),
@@ -197,6 +196,10 @@ def test_a_plan_with_something_missing_is_incomplete(text: str, reason: str) -> 
         "[8]",  # p26
         "[8, 9]",
         "[]",
+        "{}",
+        '{"time": null}',
+        '{"slot": {}}',
+        '{"slot": []}',
         '"\\u00b2"',  # p27
         '"\uff18"',
         '"+8"',
@@ -234,7 +237,10 @@ def test_what_is_no_slot_spoils_its_meeting(value: str) -> None:
         (with_m2('8, "Meeting 2": null'), (3, None, 0, 15, 11), "M2 is given twice"),
         (with_m2('8, "M02": 16'), (3, None, 0, 15, 11), "M2 is given twice"),
         (with_m2('{"slot": 8, "slot": 9}'), (3, None, 0, 15, 11), "M2 is given twice"),
+        (with_m2('{"slot": 8, "Slot": 9}'), (3, None, 0, 15, 11), "M2 is given twice"),
+        (with_m2('{"slot": 8, " SLOT ": null}'), (3, None, 0, 15, 11), "M2 is given twice"),
         (with_m2('8, "M6": 2'), SLOTS, "unknown meeting 'M6'"),  # p31
+        (with_m2('8, "M6": {}'), SLOTS, "unknown meeting 'M6'"),
         (with_m2('8, "M0": 2'), SLOTS, "unknown meeting 'M0'"),
         (with_m2('8, "M6": {"time": 4}'), SLOTS, "unknown meeting 'M6'"),
         (with_m2('8, "M6": {"slot": {"slot": 4}}'), SLOTS, "unknown meeting 'M6'"),
@@ -259,6 +265,10 @@ def test_what_is_wrong_with_the_whole_plan_is_a_fault(
     [
         f"{GOOD[:-1]}, {DRAFT[1:]}",
         f'{GOOD[:-1]}, "plan": null}}',
+        f"{GOOD[:-1]}, {DRAFT[1:].replace('plan', 'Plan')}",
+        f"{GOOD[:-1].replace('plan', 'PLAN')}, {DRAFT[1:].replace('plan', ' Plan ')}",
+        f'{GOOD[:-1]}, "Plan": "as above"}}',
+        f'{{"answer": {GOOD}, "Answer": {DRAFT.replace("plan", "Plan")}}}',
         f'{GOOD[:-1]}, "plan": {{"M1": 3}}}}',
         f'{{"first": {GOOD}, "second": {DRAFT}}}',
         f'{{"answer": {GOOD}, "answer": {DRAFT}}}',
@@ -279,6 +289,15 @@ def test_a_listed_meeting_with_something_else_in_place_of_its_slot_is_wrong() ->
     assert unknown == Plan(SLOTS, "unknown meeting 'M6'", False)
     absent = read(f'{{"plan": [{{"meeting": "M1"}}, {others}]}}', PLAN)
     assert absent == Incomplete("missing_entry")
+
+
+@pytest.mark.parametrize("second", ['"meeting": "M2"', '"Meeting": "M2"', '"MEETING": 2'])
+def test_a_list_item_that_names_two_meetings_is_wrong_about_both(second: str) -> None:
+    others = '{"M3": 0}, {"M4": 15}, {"M5": 11}'
+    answer = read(f'{{"plan": [{{"meeting": "M1", {second}, "slot": 3}}, {others}]}}', PLAN)
+    assert answer == Plan((None, None, 0, 15, 11), "", False)
+    alike = '{"meeting": "M1", "Meeting": "meeting 1", "slot": 3}, {"M2": 8}'
+    assert read(f'{{"plan": [{alike}, {others}]}}', PLAN) == Plan(SLOTS, "", False)
 
 
 def test_two_meetings_in_one_slot_are_for_the_checker_to_judge() -> None:  # p30
@@ -472,9 +491,11 @@ def test_a_slot_given_twice_differently_spoils_its_entry() -> None:
 
 
 def test_two_different_beliefs_in_one_object_are_wrong() -> None:
-    answer = read(f"{belief()[:-1]}, {belief(A=['F'] * 16)[1:]}", BELIEF)
-    assert answer == Belief(((None,) * 16,) * 5, "belief is given twice, differently", False)
-    assert outcome(answer) == "wrong"
+    for second in ("belief", "Belief", " BELIEF "):
+        other = belief(A=["F"] * 16)[1:].replace("belief", second)
+        answer = read(f"{belief()[:-1]}, {other}", BELIEF)
+        assert answer == Belief(((None,) * 16,) * 5, "belief is given twice, differently", False)
+        assert outcome(answer) == "wrong"
 
 
 # References of other sizes and names
