@@ -313,7 +313,7 @@ def _check_name(system: str) -> None:
 
 
 async def _run_and_close(options: argparse.Namespace, plan: "Plan") -> "Outcome":
-    from eval.determinism import probe
+    from eval.probe import probe
     from eval.runner import run_system
 
     engine = _engine(options, plan)
