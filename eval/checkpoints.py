@@ -14,7 +14,7 @@ from eval.contrast import bounds, incomplete_wrong, why_nothing
 from eval.crossed import ByItem, over_seeds, shared_items, verdict
 from eval.measures import REWARD
 from eval.metrics import Group, support_hash
-from eval.multiplicity import benjamini_hochberg, holm
+from eval.multiplicity import holm_and_rest
 from eval.repeats import Pair
 
 
@@ -147,11 +147,8 @@ def _why_nothing(planned: Sequence[Sequence[Pair]]) -> str:
 
 def adjusted(contrasts: Sequence[RecipeContrast]) -> list[RecipeContrast]:
     """Holm over the primary ones that have a p, Benjamini-Hochberg over the rest."""
-    found = list(contrasts)
-    family = [n for n, one in enumerate(contrasts) if one.primary and one.p is not None]
-    rest = [n for n, one in enumerate(contrasts) if not one.primary and one.p is not None]
-    for n, p in zip(family, holm([contrasts[n].p or 0.0 for n in family]), strict=True):
-        found[n] = replace(contrasts[n], p_holm=p)
-    for n, q in zip(rest, benjamini_hochberg([contrasts[n].p or 0.0 for n in rest]), strict=True):
-        found[n] = replace(contrasts[n], q=q)
-    return found
+    stepped, q_values = holm_and_rest([c.p for c in contrasts], [c.primary for c in contrasts])
+    return [
+        replace(one, p_holm=p_holm, q=q)
+        for one, p_holm, q in zip(contrasts, stepped, q_values, strict=True)
+    ]

@@ -26,7 +26,7 @@ from eval.intervals import (
 )
 from eval.measures import REWARD, Measure
 from eval.metrics import Group, support_hash
-from eval.multiplicity import benjamini_hochberg, holm, max_t
+from eval.multiplicity import holm_and_rest, max_t
 from eval.repeats import (
     FiveRuns,
     Pair,
@@ -370,15 +370,14 @@ def verdict(low: float | None, high: float | None, p: float | None, measure: Mea
 
 def adjusted(contrasts: list[Contrast]) -> list[Contrast]:
     """Max-T and Holm over the primary contrasts that have a p, Benjamini-Hochberg over the rest."""
-    family = [n for n, one in enumerate(contrasts) if one.primary and one.p is not None]
-    rest = [n for n, one in enumerate(contrasts) if not one.primary and one.p is not None]
-    found = list(contrasts)
-    joint = max_t([contrasts[n].sums for n in family])
-    stepped = holm([contrasts[n].p or 0.0 for n in family])
-    for n, p_max_t, p_holm in zip(family, joint, stepped, strict=True):
-        found[n] = replace(contrasts[n], p_max_t=p_max_t, p_holm=p_holm)
-    for n, q in zip(rest, benjamini_hochberg([contrasts[n].p or 0.0 for n in rest]), strict=True):
-        found[n] = replace(contrasts[n], q=q)
+    stepped, q_values = holm_and_rest([c.p for c in contrasts], [c.primary for c in contrasts])
+    found = [
+        replace(one, p_holm=p_holm, q=q)
+        for one, p_holm, q in zip(contrasts, stepped, q_values, strict=True)
+    ]
+    family = [n for n, one in enumerate(found) if one.p_holm is not None]
+    for n, p_max_t in zip(family, max_t([found[n].sums for n in family]), strict=True):
+        found[n] = replace(found[n], p_max_t=p_max_t)
     return found
 
 

@@ -35,6 +35,23 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def holm_and_rest(
+    p_values: Sequence[float | None], declared: Sequence[bool]
+) -> tuple[list[float | None], list[float | None]]:
+    """Holm over the declared ones, Benjamini-Hochberg over the rest, each in the order given.
+
+    None where there is no p value, or where the other of the two says it.
+    """
+    stepped: list[float | None] = [None] * len(p_values)
+    q_values: list[float | None] = [None] * len(p_values)
+    known = [(n, p) for n, p in enumerate(p_values) if p is not None]
+    for family, method, into in ((True, holm, stepped), (False, benjamini_hochberg, q_values)):
+        members = [(n, p) for n, p in known if declared[n] == family]
+        for (n, _), value in zip(members, method([p for _, p in members]), strict=True):
+            into[n] = value
+    return stepped, q_values
+
+
 def max_t(sums: Sequence[Mapping[str, float]]) -> list[float]:
     """Single-step max-T p values of several contrasts, in the order given.
 
